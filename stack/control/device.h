@@ -1,0 +1,112 @@
+// The device: what verbs calls create, modify, query and destroy, and the way in for work requests.
+//
+// Control calls may come from any thread; each takes the worker's baton, so it never runs beside a turn. They return
+// an errno value (0 is success) as verbs gives it, and change nothing on error. Data-path calls (post_*, Cq::poll) do
+// not take the baton; several threads on one object are serialised by the object's own spin lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "stack/base/entropy.h"
+#include "stack/base/types.h"
+#include "stack/engine/port.h"
+#include "stack/engine/worker.h"
+#include "stack/mem/memory.h"
+#include "stack/qp/attributes.h"
+#include "stack/qp/qp.h"
+#include "stack/queues/completion_queue.h"
+#include "stack/queues/recv_queue.h"
+#include "stack/queues/work.h"
+
+namespace roci {
+
+/// Limits that create calls enforce exactly and ibv_query_device reports.
+struct DeviceLimits {
+  std::uint32_t max_qp = 65536;
+  std::uint32_t max_qp_wr = 16384;
+  std::uint32_t max_sge = 32;
+  std::uint32_t max_sge_rd = 32;
+  std::uint32_t max_inline_data = 512;
+  std::uint32_t max_cq = 65536;
+  std::uint32_t max_cqe = 1u << 20;
+  std::uint32_t max_mr = 1u << 16;
+  std::uint64_t max_mr_size = UINT64_MAX;
+  std::uint32_t max_pd = 1u << 16;
+  std::uint32_t max_srq = 16384;
+  std::uint32_t max_srq_wr = 32768;
+  std::uint32_t max_srq_sge = 32;
+  std::uint32_t max_ah = 65536;
+  std::uint8_t max_qp_rd_atom = 128;
+  std::uint8_t max_qp_init_rd_atom = 128;
+};
+
+struct DeviceConfig {
+  DeviceLimits limits;
+  std::uint8_t active_mtu = 5;  ///< code of ibv_mtu that the port carries
+};
+
+struct QpInit {
+  QpType type = QpType::kRc;
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;
+  QpCapacity capacity;  ///< asked for; create_qp writes back what was granted
+  bool signal_all = false;
+  void* user = nullptr;  ///< the shim's object
+};
+
+struct SrqInit {
+  std::uint32_t max_wr = 0;
+  std::uint32_t max_sge = 0;
+  std::uint32_t limit = 0;
+  void* user = nullptr;
+};
+
+class Device {
+ public:
+  /// `events` gets completions events and asynchronous events, at the end of the turn that made them.
+  Device(Port& port, EventSink& events, Entropy& entropy, DeviceConfig config);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceConfig& config() const { return config_; }
+  Worker& worker() { return worker_; }
+  PortAttributes port_attributes();  ///< takes the baton
+
+  int alloc_pd(Pd** pd);
+  int dealloc_pd(Pd* pd);  ///< EBUSY while in use
+
+  /// `iova` is the address that the keys speak of. `access` holds AccessFlag bits.
+  int reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova, std::uint32_t access, Mr** mr);
+  int dereg_mr(Mr* mr);
+
+  int create_cq(std::uint32_t entries, void* user, Cq** cq);
+  int resize_cq(Cq* cq, std::uint32_t entries);
+  int destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it
+
+  int create_srq(Pd* pd, const SrqInit& init, Srq** srq);
+  int modify_srq(Srq* srq, std::uint32_t limit);
+  int destroy_srq(Srq* srq);
+
+  int create_qp(Pd* pd, QpInit& init, Qp** qp);
+  int modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
+  void query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity);
+  int destroy_qp(Qp* qp);
+
+  int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);
+  int destroy_ah(AddressHandle* ah);
+
+  /// Puts one request on the queue; nothing is sent before ring(). ENOMEM when the queue is full, EINVAL when the
+  /// request is malformed or the state does not allow it.
+  int post_send(Qp* qp, const SendRequest& request);
+  /// After one or more post_send: the next turn of the worker will look at the QP. Returns true if the QP was idle, so
+  /// that turning the worker now sends at once.
+  bool ring(Qp* qp);
+  int post_recv(Qp* qp, const RecvRequest& request);
+  int post_srq_recv(Srq* srq, const RecvRequest& request);
+};
+
+}  // namespace roci

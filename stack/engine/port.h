@@ -1,0 +1,92 @@
+// The one seam between the stack and the world: a port sends and receives whole Ethernet frames.
+// Drivers (cable, DPDK, simulation, fabric) implement it; nothing else in the stack does I/O.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "stack/base/types.h"
+#include "stack/wire/address.h"
+
+namespace roci {
+
+/// Room that every transmit slot has: Ethernet, 802.1Q, IPv6, UDP, BTH, the longest extension headers, 4096 bytes
+/// of payload, ICRC; rounded up.
+inline constexpr std::uint32_t kMaxFrameBytes = 4272;
+
+/// A received frame, from the Ethernet header, without FCS. The bytes may be in memory that another process can
+/// write: copy a header out before parsing it. Valid until rx_release().
+struct RxFrame {
+  const std::byte* data = nullptr;
+  std::uint32_t size = 0;
+};
+
+/// A writable frame buffer of kMaxFrameBytes, from the Ethernet header.
+struct TxSlot {
+  std::byte* data = nullptr;
+};
+
+/// The way to one destination, made and kept up to date by the port. The stack copies `l2` in front of each packet.
+/// Owner: the port; read by the worker.
+struct Route {
+  std::array<std::byte, 18> l2{};  ///< destination, source, [802.1Q tag], EtherType: as on the wire
+  std::uint8_t l2_bytes = 14;      ///< 14, or 18 with a tag
+};
+
+struct PortAttributes {
+  MacAddress mac;
+  std::vector<IpAddress> addresses;  ///< the GID table, in order
+  std::uint32_t link_mtu_bytes = 0;  ///< largest IP packet
+  std::uint64_t speed_bps = 0;
+  std::uint32_t qpn_block = 0;       ///< top 6 bits of every QPN made on this port
+  bool link_up = true;
+};
+
+/// Why a worker is being turned. Only a turn that promises another soon stamps the heartbeat.
+enum class TurnReason : std::uint8_t {
+  kPost,        ///< once, after posting: no promise to come back
+  kPoll,        ///< by a caller that polls: likely to come back at once
+  kBackground,  ///< by the background thread
+};
+
+/// Owner: whoever holds the worker's baton, unless a function says otherwise.
+class Port {
+ public:
+  virtual ~Port() = default;
+
+  virtual PortAttributes attributes() const = 0;
+
+  /// The route to `destination`, for packets to `dest_qpn` (which tells processes of one host apart). Never null on a
+  /// port that is up: a destination that is not there yet gets a route whose frames are counted and dropped.
+  virtual Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) = 0;
+  virtual void release_route(Route* route) = 0;
+
+  virtual void begin_turn(Instant now, TurnReason reason) = 0;
+  /// Publishes what was consumed and sent, and wakes peers that need it.
+  virtual void end_turn(Instant now) = 0;
+
+  /// Fills up to out.size() frames, fairly over peers; 0 when there are none.
+  virtual std::size_t rx_burst(std::span<RxFrame> out) = 0;
+  /// Gives back all frames of the last rx_burst.
+  virtual void rx_release() = 0;
+
+  /// Hands out up to out.size() slots towards `route`; 0 means no room now (never a drop). One reservation at a time.
+  virtual std::size_t tx_reserve(Route& route, std::span<TxSlot> out) = 0;
+  /// Sends the first frame_bytes.size() slots of the reservation, with these lengths, and gives back the rest.
+  virtual void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) = 0;
+
+  /// True while the peer is alive but has not taken what was sent, or stands still in the middle of a turn: an
+  /// acknowledgement cannot come yet. False where the link cannot know.
+  virtual bool peer_stalled(const Route& route) = 0;
+
+  /// Background thread only, without the baton: sleeps until rung, or for `at_most`. `deep` announces to the peers that
+  /// nobody turns this worker, so that each frame rings; returns at once if frames are waiting.
+  virtual void wait(Duration at_most, bool deep) = 0;
+  /// Any thread: ends a wait() of this port.
+  virtual void wake() = 0;
+};
+
+}  // namespace roci
