@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
+#include "stack/mem/memory.h"
 #include "stack/wire/address.h"
 
 namespace roci {
@@ -37,16 +38,6 @@ enum QpAttrMask : std::uint32_t {
   kQpCap = 1 << 19,
   kQpDestQpn = 1 << 20,
   kQpRateLimit = 1 << 25,
-};
-
-/// Values of ibv_access_flags.
-enum AccessFlag : std::uint32_t {
-  kAccessLocalWrite = 1,
-  kAccessRemoteWrite = 2,
-  kAccessRemoteRead = 4,
-  kAccessRemoteAtomic = 8,
-  kAccessMwBind = 16,
-  kAccessZeroBased = 32,
 };
 
 /// Address vector: where packets of a QP or an address handle go.

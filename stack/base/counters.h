@@ -1,0 +1,88 @@
+// Every counter of a stack, in one table. Nothing is lost silently: each drop, error and retry has a row.
+// Names are those of mlx5's hw_counters where the meaning is the same.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace roci {
+
+// clang-format off
+#define ROCI_COUNTERS(X) \
+  X(rx_packets, "RoCE packets received with a right ICRC") \
+  X(rx_bytes, "bytes of the frames of those packets") \
+  X(tx_packets, "RoCE packets sent") \
+  X(tx_bytes, "bytes of the frames sent") \
+  X(rx_write_requests, "RDMA WRITE packets executed as responder") \
+  X(rx_read_requests, "RDMA READ requests executed as responder") \
+  X(rx_atomic_requests, "atomic requests executed as responder") \
+  X(rx_send_requests, "SEND packets executed as responder") \
+  X(rx_icrc_encapsulated, "packets dropped: wrong ICRC") \
+  X(rx_not_roce, "frames ignored: not RoCE v2") \
+  X(rx_malformed, "packets dropped: truncated, bad lengths or bad IP header") \
+  X(rx_fragment, "packets dropped: IP fragments") \
+  X(rx_unknown_opcode, "packets dropped: BTH opcode not known or not for this transport") \
+  X(rx_bad_pkey, "packets dropped: P_Key not in the table") \
+  X(rx_unknown_qp, "packets dropped: no such QP") \
+  X(rx_wrong_source, "packets dropped: source address is not the QP's peer") \
+  X(rx_qp_not_ready, "packets dropped: the QP's state does not receive") \
+  X(rx_ghost_acknowledge, "acknowledgements and responses dropped: PSN outside what is outstanding") \
+  X(rx_cnp_ignored, "CNPs dropped: no congestion control listens") \
+  X(out_of_sequence, "requests that arrived ahead of the expected PSN") \
+  X(duplicate_request, "requests seen before") \
+  X(out_of_buffer, "requests refused for want of a receive WQE (RNR NAK sent)") \
+  X(packet_seq_err, "NAKs for PSN sequence error received") \
+  X(rnr_nak_retry_err, "RNR NAKs received") \
+  X(implied_nak_seq_err, "acknowledgements that skipped a READ response or atomic response") \
+  X(local_ack_timeout_err, "retransmissions by timeout") \
+  X(retransmitted_packets, "request packets sent again") \
+  X(tx_acks, "acknowledgements sent") \
+  X(tx_naks, "NAKs sent, RNR NAKs included") \
+  X(rx_acks, "acknowledgements received") \
+  X(read_responses_sent, "RDMA READ response packets sent") \
+  X(req_cqe_error, "completions in error as requester") \
+  X(req_cqe_flush_error, "send work requests flushed") \
+  X(resp_cqe_error, "completions in error as responder") \
+  X(resp_cqe_flush_error, "receive work requests flushed") \
+  X(resp_local_length_error, "messages longer than the receive buffer") \
+  X(resp_remote_access_errors, "requests refused: R_Key, range or rights") \
+  X(resp_remote_invalid_request, "requests refused: opcode, sequence or length") \
+  X(resp_remote_operational_errors, "requests refused: local fault while executing") \
+  X(req_remote_access_errors, "NAKs received for remote access error") \
+  X(req_remote_invalid_request, "NAKs received for invalid request") \
+  X(req_remote_operational_errors, "NAKs received for remote operational error") \
+  X(req_transport_retries_exceeded, "requests given up after retry_cnt timeouts") \
+  X(req_rnr_retries_exceeded, "requests given up after rnr_retry RNR NAKs") \
+  X(cq_overflow, "completions lost: the CQ was full") \
+  X(peer_stalled_waits, "timeouts put off because the peer is alive but stopped") \
+  X(tx_no_room, "times a QP waited for room in the link") \
+  X(baton_busy, "turns given up because another thread held the baton") \
+  X(turns, "turns of the worker") \
+  X(turns_background, "turns by the background thread") \
+  X(control_calls, "control calls that took the baton") \
+  X(async_events_raised, "asynchronous events raised")
+// clang-format on
+
+/// Owner: whoever holds the worker's baton; read by anybody, each value by itself.
+struct Counters {
+#define ROCI_COUNTER_FIELD(name, description) std::uint64_t name = 0;
+  ROCI_COUNTERS(ROCI_COUNTER_FIELD)
+#undef ROCI_COUNTER_FIELD
+};
+
+struct CounterInfo {
+  std::string_view name;
+  std::string_view description;
+};
+
+inline constexpr auto kCounterInfos = std::to_array<CounterInfo>({
+#define ROCI_COUNTER_ROW(name, description) {#name, description},
+    ROCI_COUNTERS(ROCI_COUNTER_ROW)
+#undef ROCI_COUNTER_ROW
+});
+
+static_assert(sizeof(Counters) == kCounterInfos.size() * sizeof(std::uint64_t));
+
+}  // namespace roci
