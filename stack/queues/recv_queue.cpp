@@ -1,0 +1,33 @@
+#include "stack/queues/recv_queue.h"
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace roci {
+
+RecvQueue::RecvQueue(std::uint32_t max_wr, std::uint32_t max_sge)
+    : stride_(sizeof(RecvWqe) + max_sge * sizeof(Sge)), max_wr_(max_wr), max_sge_(max_sge) {
+  const std::uint32_t slots = max_wr == 0 ? 1 : std::bit_ceil(max_wr);
+  mask_ = slots - 1;
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(slots * stride_);
+}
+
+int RecvQueue::post(const RecvRequest& request) {
+  if (request.num_sge > max_sge_) return EINVAL;
+  LockGuard guard(post_lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head_.load(std::memory_order_acquire) >= max_wr_) return ENOMEM;
+  RecvWqe* wqe = slot(tail);
+  wqe->wr_id = request.wr_id;
+  wqe->num_sge = request.num_sge;
+  wqe->total_bytes = 0;
+  for (std::uint32_t i = 0; i < request.num_sge; ++i) {
+    wqe->sges()[i] = request.sges[i];
+    wqe->total_bytes += request.sges[i].length;
+  }
+  tail_.store(tail + 1, std::memory_order_release);
+  return 0;
+}
+
+}  // namespace roci

@@ -1,0 +1,62 @@
+#include "stack/queues/send_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace roci {
+namespace {
+
+/// Longest message (IBTA 9.4.1): 2^31 bytes.
+constexpr std::uint64_t kMaxMessageBytes = 1ull << 31;
+
+}  // namespace
+
+SendQueue::SendQueue(std::uint32_t max_wr, std::uint32_t max_sge, std::uint32_t max_inline_bytes, bool signal_all)
+    : max_wr_(max_wr), max_sge_(max_sge), max_inline_bytes_(max_inline_bytes), signal_all_(signal_all) {
+  const std::size_t data = std::max<std::size_t>(max_sge * sizeof(Sge), max_inline_bytes);
+  stride_ = sizeof(SendWqe) + (data + 15) / 16 * 16;
+  const std::uint32_t slots = max_wr == 0 ? 1 : std::bit_ceil(max_wr);
+  mask_ = slots - 1;
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(slots * stride_);
+}
+
+int SendQueue::post(const SendRequest& request) {
+  std::uint64_t length = 0;
+  for (std::uint32_t i = 0; i < request.num_sge; ++i) length += request.sges[i].length;
+  const bool is_inline = (request.flags & kSendInline) != 0;
+  if (length > kMaxMessageBytes) return EINVAL;
+  if (is_inline ? length > max_inline_bytes_ : request.num_sge > max_sge_) return EINVAL;
+
+  LockGuard guard(post_lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head_.load(std::memory_order_acquire) >= max_wr_) return ENOMEM;
+  SendWqe& wqe = at(tail);
+  wqe.wr_id = request.wr_id;
+  wqe.remote_addr = request.remote_addr;
+  wqe.compare_add = request.compare_add;
+  wqe.swap = request.swap;
+  wqe.ah = request.ah;
+  wqe.rkey = request.rkey;
+  wqe.imm_or_rkey = request.imm_or_rkey;
+  wqe.length = static_cast<std::uint32_t>(length);
+  wqe.remote_qpn = request.remote_qpn;
+  wqe.remote_qkey = request.remote_qkey;
+  wqe.num_sge = static_cast<std::uint16_t>(request.num_sge);
+  wqe.opcode = request.opcode;
+  wqe.flags = signal_all_ ? request.flags | kSendSignaled : request.flags;
+  if (is_inline) {
+    std::byte* out = wqe.inline_data();
+    for (std::uint32_t i = 0; i < request.num_sge; ++i) {
+      std::memcpy(out, reinterpret_cast<const void*>(request.sges[i].addr), request.sges[i].length);
+      out += request.sges[i].length;
+    }
+  } else {
+    for (std::uint32_t i = 0; i < request.num_sge; ++i) wqe.sges()[i] = request.sges[i];
+  }
+  tail_.store(tail + 1, std::memory_order_release);
+  return 0;
+}
+
+}  // namespace roci
