@@ -39,7 +39,7 @@ struct SendWqe {
     return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kAtomicCmpSwp || opcode == WrOpcode::kAtomicFetchAdd;
   }
 };
-static_assert(sizeof(SendWqe) == 80);
+static_assert(sizeof(SendWqe) == 72);
 
 /// Indices count WQEs since creation and wrap at 2^32; a slot is index & mask.
 class SendQueue {
