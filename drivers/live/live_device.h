@@ -2,41 +2,78 @@
 // contexts of the process. This is what the verbs shim opens.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <pthread.h>
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "drivers/live/live_config.h"
+#include "stack/base/counters.h"
 #include "stack/control/device.h"
 
 namespace roci {
 
-/// The device's settings, from ROCI_* (set by `roci run`): link, addresses, MTU, progress, capture.
-struct LiveConfig {
-  std::string device_name = "roci0";
-  std::string link = "cable:default";
-  std::string addresses;  ///< comma-separated A/LEN; empty: the link's own choice
-  std::string host;
-  std::string capture;
-  std::string progress = "auto";
-  std::uint32_t mtu_bytes = 4096;
-};
-
-/// Reads and checks the environment. On an error returns false and writes one line that names the variable, the value
-/// and what is allowed.
-bool read_live_config(LiveConfig* config, std::string* error);
+/// Who turns the worker (design: callers inline, a background thread for the passive side).
+enum class ProgressMode : std::uint8_t { kAuto, kInline, kThread };
 
 class LiveDevice {
  public:
   /// Opens the process's device, or takes another reference to it. Null with errno on failure; the reason goes to
-  /// stderr. After a fork the child must not use it: see detached().
+  /// stderr. `events` must outlive the device.
   static LiveDevice* acquire(EventSink& events);
   void release();
 
-  Device& device();
-  /// True in a child of the process that opened the device.
-  bool detached() const;
+  const LiveConfig& config() const { return config_; }
+  Device& device() { return *device_; }
+  /// True in a child of the process that opened the device: it must not be used there.
+  bool detached() const { return generation_ != current_generation(); }
 
-  /// Turns the worker once in the caller's thread if the baton is free.
+  /// Data path, any thread: after posting, or when a poll found nothing. Turns the worker once in the caller's thread
+  /// if the baton is free.
   void progress(TurnReason reason);
+
+ private:
+  class SystemEntropy;
+
+  LiveDevice(const LiveConfig& config, std::uint32_t generation);
+  ~LiveDevice();
+  LiveDevice(const LiveDevice&) = delete;
+  LiveDevice& operator=(const LiveDevice&) = delete;
+
+  static std::uint32_t current_generation();
+  static LiveDevice* open(EventSink& events);
+  bool open_link();
+  bool start_thread();
+  void stop_thread();
+  static void* thread_main(void* self);
+
+  // The background thread.
+  void run();
+  TurnResult turn_in_background();
+  void sleep(Instant now, const TurnResult& result);
+
+  TurnResult turn_holding_baton(TurnReason reason);
+  void wake_sleeper(const TurnResult& result);
+
+  const LiveConfig config_;
+  const std::uint32_t generation_;
+  ProgressMode mode_ = ProgressMode::kAuto;
+  std::uint32_t references_ = 1;
+
+  std::unique_ptr<Port> port_;
+  Counters own_counters_;             ///< for links that have no shared memory to put them in
+  Counters* counters_ = &own_counters_;
+  std::unique_ptr<SystemEntropy> entropy_;
+  std::unique_ptr<Device> device_;
+
+  pthread_t thread_{};
+  bool thread_started_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::int64_t> last_poll_ps_{INT64_MIN};    ///< when a caller last polled
+  std::atomic<std::int64_t> asleep_until_ps_{INT64_MIN}; ///< background thread: INT64_MIN while awake
+  Duration spin_{};                                      ///< background thread: how long it looks before it sleeps
+  std::uint32_t rings_since_probe_ = 0;
 };
 
 }  // namespace roci

@@ -6,14 +6,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
+#include <vector>
 
 #include "stack/base/entropy.h"
 #include "stack/base/types.h"
 #include "stack/engine/port.h"
 #include "stack/engine/worker.h"
 #include "stack/mem/memory.h"
+#include "stack/qp/address_handle.h"
 #include "stack/qp/attributes.h"
 #include "stack/qp/qp.h"
 #include "stack/queues/completion_queue.h"
@@ -64,10 +64,19 @@ struct SrqInit {
   void* user = nullptr;
 };
 
+/// Registered memory: `iova` is the address that the keys speak of.
+struct MemoryRange {
+  void* addr = nullptr;
+  std::uint64_t length = 0;
+  std::uint64_t iova = 0;
+};
+
+/// Device is the only maker and owner of its objects; what it hands out is valid until the matching destroy call.
 class Device {
  public:
-  /// `events` gets completions events and asynchronous events, at the end of the turn that made them.
-  Device(Port& port, EventSink& events, Entropy& entropy, DeviceConfig config);
+  /// `events` gets completion events and asynchronous events, at the end of the turn that made them. `counters` may be
+  /// in memory that others read.
+  Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -79,18 +88,23 @@ class Device {
   int alloc_pd(Pd** pd);
   int dealloc_pd(Pd* pd);  ///< EBUSY while in use
 
-  /// `iova` is the address that the keys speak of. `access` holds AccessFlag bits.
+  /// `iova` is the address that the keys speak of. `access` holds AccessFlag bits; EINVAL for remote write or atomic
+  /// without local write (IBTA 11.2.8.2).
   int reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova, std::uint32_t access, Mr** mr);
+  /// Changes what is not null or asked for: `pd`, memory and `access`; the keys stay.
+  int rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32_t* access);
   int dereg_mr(Mr* mr);
 
   int create_cq(std::uint32_t entries, void* user, Cq** cq);
-  int resize_cq(Cq* cq, std::uint32_t entries);
-  int destroy_cq(Cq* cq);  ///< EBUSY while a QP uses it
+  int resize_cq(Cq* cq, std::uint32_t entries);  ///< EINVAL if more completions wait than fit
+  int destroy_cq(Cq* cq);                        ///< EBUSY while a QP uses it
 
   int create_srq(Pd* pd, const SrqInit& init, Srq** srq);
-  int modify_srq(Srq* srq, std::uint32_t limit);
-  int destroy_srq(Srq* srq);
+  int modify_srq(Srq* srq, std::uint32_t limit);  ///< EINVAL above max_wr
+  std::uint32_t query_srq_limit(Srq* srq);
+  int destroy_srq(Srq* srq);  ///< EBUSY while a QP uses it
 
+  /// Writes back the granted capacity. EINVAL beyond the limits, EOPNOTSUPP for other types than RC.
   int create_qp(Pd* pd, QpInit& init, Qp** qp);
   int modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity);
@@ -99,14 +113,29 @@ class Device {
   int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);
   int destroy_ah(AddressHandle* ah);
 
+  // Any thread, without the baton.
   /// Puts one request on the queue; nothing is sent before ring(). ENOMEM when the queue is full, EINVAL when the
   /// request is malformed or the state does not allow it.
   int post_send(Qp* qp, const SendRequest& request);
-  /// After one or more post_send: the next turn of the worker will look at the QP. Returns true if the QP was idle, so
-  /// that turning the worker now sends at once.
-  bool ring(Qp* qp);
+  /// After one or more post_send: the next turn of the worker will look at the QP.
+  void ring(Qp* qp) { worker_.ring(*qp); }
   int post_recv(Qp* qp, const RecvRequest& request);
   int post_srq_recv(Srq* srq, const RecvRequest& request);
+
+ private:
+  class ControlCall;
+
+  int check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const;
+  int route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
+
+  DeviceConfig config_;
+  Port& port_;
+  Entropy& entropy_;
+  Worker worker_;
+  std::uint32_t pds_ = 0;
+  std::uint32_t cqs_ = 0;
+  std::uint32_t srqs_ = 0;
+  std::uint32_t ahs_ = 0;
 };
 
 }  // namespace roci

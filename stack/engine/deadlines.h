@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/deadline_hook.h"
 #include "stack/base/types.h"
 
 namespace roci {
-
-/// What a timed object carries. `at` is when the heap will look at it; kNever when it is not in the heap.
-struct DeadlineHook {
-  static constexpr std::size_t kNotQueued = SIZE_MAX;
-  Instant at = kNever;
-  std::size_t index = kNotQueued;
-};
 
 /// Owner: worker. T derives from DeadlineHook.
 template <class T>

@@ -2,7 +2,6 @@
 // Drivers (cable, DPDK, simulation, fabric) implement it; nothing else in the stack does I/O.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +9,7 @@
 
 #include "stack/base/types.h"
 #include "stack/wire/address.h"
+#include "stack/wire/route.h"
 
 namespace roci {
 
@@ -27,13 +27,6 @@ struct RxFrame {
 /// A writable frame buffer of kMaxFrameBytes, from the Ethernet header.
 struct TxSlot {
   std::byte* data = nullptr;
-};
-
-/// The way to one destination, made and kept up to date by the port. The stack copies `l2` in front of each packet.
-/// Owner: the port; read by the worker.
-struct Route {
-  std::array<std::byte, 18> l2{};  ///< destination, source, [802.1Q tag], EtherType: as on the wire
-  std::uint8_t l2_bytes = 14;      ///< 14, or 18 with a tag
 };
 
 struct PortAttributes {
@@ -83,8 +76,8 @@ class Port {
   virtual bool peer_stalled(const Route& route) = 0;
 
   /// Background thread only, without the baton: sleeps until rung, or for `at_most`. `deep` announces to the peers that
-  /// nobody turns this worker, so that each frame rings; returns at once if frames are waiting.
-  virtual void wait(Duration at_most, bool deep) = 0;
+  /// nobody turns this worker, so that each frame rings; returns at once if frames are waiting. False: the time is over.
+  virtual bool wait(Duration at_most, bool deep) = 0;
   /// Any thread: ends a wait() of this port.
   virtual void wake() = 0;
 };

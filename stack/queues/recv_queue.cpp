@@ -1,5 +1,6 @@
 #include "stack/queues/recv_queue.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -21,11 +22,12 @@ int RecvQueue::post(const RecvRequest& request) {
   RecvWqe* wqe = slot(tail);
   wqe->wr_id = request.wr_id;
   wqe->num_sge = request.num_sge;
-  wqe->total_bytes = 0;
+  std::uint64_t total = 0;
   for (std::uint32_t i = 0; i < request.num_sge; ++i) {
     wqe->sges()[i] = request.sges[i];
-    wqe->total_bytes += request.sges[i].length;
+    total += request.sges[i].length;
   }
+  wqe->total_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(total, UINT32_MAX));
   tail_.store(tail + 1, std::memory_order_release);
   return 0;
 }

@@ -1,0 +1,252 @@
+#include "drivers/live/live_device.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "drivers/cable/cable.h"
+#include "drivers/capture/capture.h"
+#include "drivers/live/clock.h"
+
+namespace roci {
+namespace {
+
+/// While a caller polled this recently, the background thread leaves the worker to it.
+constexpr Duration kCallerRecent = milliseconds(2);
+constexpr Duration kNapWhileCallersTurn = milliseconds(1);
+/// A QP waits for room in the link: nothing rings when there is some.
+constexpr Duration kNapForRoom = microseconds(50);
+constexpr Duration kLongestSleep = seconds(1);
+constexpr Duration kLongestSpin = microseconds(50);
+constexpr Duration kProbeSpin = microseconds(5);
+constexpr std::uint32_t kRingsPerProbe = 16;
+constexpr std::uint32_t kBusyTriesBeforeYield = 64;
+constexpr std::uint32_t kTurnsPerProgress = 4;
+
+pthread_mutex_t instance_mutex = PTHREAD_MUTEX_INITIALIZER;
+LiveDevice* instance = nullptr;
+/// Counts the forks on the way to this process: a device of an older generation is the parent's.
+std::atomic<std::uint32_t> generation{0};
+
+void before_fork() { pthread_mutex_lock(&instance_mutex); }
+void after_fork_in_parent() { pthread_mutex_unlock(&instance_mutex); }
+void after_fork_in_child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  instance = nullptr;
+  pthread_mutex_unlock(&instance_mutex);
+}
+
+ProgressMode progress_mode(const std::string& name) {
+  if (name == "inline") return ProgressMode::kInline;
+  if (name == "thread") return ProgressMode::kThread;
+  return ProgressMode::kAuto;
+}
+
+/// The largest RoCE MTU that a link of `link_mtu_bytes` carries: IPv6, UDP, BTH, extension headers and ICRC need room.
+std::uint8_t mtu_code(std::uint32_t wanted_bytes, std::uint32_t link_mtu_bytes) {
+  constexpr std::uint32_t kHeaderRoomBytes = 80;
+  std::uint8_t code = 5;
+  while (code > 1 && (mtu_bytes(code) > wanted_bytes || mtu_bytes(code) + kHeaderRoomBytes > link_mtu_bytes)) --code;
+  return code;
+}
+
+}  // namespace
+
+class LiveDevice::SystemEntropy : public Entropy {
+ public:
+  std::uint64_t next() override {
+    std::uint64_t value = 0;
+    while (getrandom(&value, sizeof value, 0) != sizeof value) {
+    }
+    return value;
+  }
+};
+
+std::uint32_t LiveDevice::current_generation() { return generation.load(std::memory_order_relaxed); }
+
+LiveDevice::LiveDevice(const LiveConfig& config, std::uint32_t at_generation)
+    : config_(config), generation_(at_generation), mode_(progress_mode(config.progress)) {}
+
+LiveDevice::~LiveDevice() {
+  stop_thread();
+  device_.reset();
+  port_.reset();
+}
+
+LiveDevice* LiveDevice::acquire(EventSink& events) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+  pthread_mutex_lock(&instance_mutex);
+  if (instance != nullptr)
+    ++instance->references_;
+  else
+    instance = open(events);
+  LiveDevice* device = instance;
+  const int error = errno;
+  pthread_mutex_unlock(&instance_mutex);
+  errno = error;
+  return device;
+}
+
+void LiveDevice::release() {
+  if (detached()) return;
+  pthread_mutex_lock(&instance_mutex);
+  const bool last = --references_ == 0;
+  if (last) instance = nullptr;
+  pthread_mutex_unlock(&instance_mutex);
+  if (last) delete this;
+}
+
+LiveDevice* LiveDevice::open(EventSink& events) {
+  LiveConfig config;
+  std::string error;
+  if (!read_live_config(&config, &error)) {
+    std::fprintf(stderr, "rocinante: %s\n", error.c_str());
+    errno = EINVAL;
+    return nullptr;
+  }
+  std::unique_ptr<LiveDevice> made(new LiveDevice(config, current_generation()));
+  if (!made->open_link()) return nullptr;
+  made->entropy_ = std::make_unique<SystemEntropy>();
+  DeviceConfig device_config;
+  device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);
+  made->device_ =
+      std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
+  if (!made->start_thread()) return nullptr;
+  return made.release();
+}
+
+bool LiveDevice::start_thread() {
+  // The application's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = pthread_create(&thread_, nullptr, thread_main, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) {
+    std::fprintf(stderr, "rocinante: no background thread: %s\n", std::strerror(error));
+    errno = error;
+    return false;
+  }
+  thread_started_ = true;
+  pthread_setname_np(thread_, "roci-background");
+  return true;
+}
+
+void LiveDevice::stop_thread() {
+  if (!thread_started_) return;
+  stop_.store(true, std::memory_order_seq_cst);
+  port_->wake();
+  pthread_join(thread_, nullptr);
+  thread_started_ = false;
+}
+
+void* LiveDevice::thread_main(void* self) {
+  // Faults of user memory are the one kind of signal that this thread must take.
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  static_cast<LiveDevice*>(self)->run();
+  return nullptr;
+}
+
+TurnResult LiveDevice::turn_holding_baton(TurnReason reason) {
+  Worker& worker = device_->worker();
+  TurnResult result = worker.turn(live_now(), reason);
+  worker.baton().unlock();
+  // Whoever posted while the baton was held could not take it: their QPs are on the list, and are ours to serve.
+  for (std::uint32_t i = 1; i < kTurnsPerProgress && worker.has_rung() && worker.baton().try_lock(); ++i) {
+    result = worker.turn(live_now(), reason);
+    worker.baton().unlock();
+  }
+  return result;
+}
+
+void LiveDevice::progress(TurnReason reason) {
+  if (mode_ == ProgressMode::kThread) {
+    if (reason == TurnReason::kPost && asleep_until_ps_.load(std::memory_order_seq_cst) != INT64_MIN) port_->wake();
+    return;
+  }
+  thread_local std::uint32_t busy_tries = 0;
+  if (!device_->worker().baton().try_lock()) {
+    if (++busy_tries % kBusyTriesBeforeYield == 0) sched_yield();
+    return;
+  }
+  busy_tries = 0;
+  const TurnResult result = turn_holding_baton(reason);
+  if (reason == TurnReason::kPoll)
+    last_poll_ps_.store(result.at.ps, std::memory_order_relaxed);
+  else
+    wake_sleeper(result);
+}
+
+/// A caller that posts may not come back: what its turn left undone, and the deadlines it made, are the background
+/// thread's.
+void LiveDevice::wake_sleeper(const TurnResult& result) {
+  const std::int64_t until = asleep_until_ps_.load(std::memory_order_seq_cst);
+  if (until == INT64_MIN) return;
+  if (result.more_to_do || result.waits_for_room || result.next_deadline.ps < until) port_->wake();
+}
+
+TurnResult LiveDevice::turn_in_background() {
+  if (!device_->worker().baton().try_lock()) return {.at = live_now()};
+  return turn_holding_baton(TurnReason::kBackground);
+}
+
+void LiveDevice::run() {
+  spin_ = mode_ == ProgressMode::kInline ? Duration{} : kLongestSpin;
+  Instant last_work = live_now();
+  bool spun_for_nothing = false;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const TurnResult result = turn_in_background();
+    if (result.worked()) {
+      // Looking before sleeping paid off if it found this work.
+      if (!spun_for_nothing && mode_ != ProgressMode::kInline) spin_ = std::min(kLongestSpin, spin_ + spin_);
+      spun_for_nothing = false;
+      last_work = result.at;
+      continue;
+    }
+    if (result.at - last_work < spin_) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    // On a core shared with a busy application, looking only keeps that application from running.
+    if (mode_ == ProgressMode::kAuto) spin_ = {spin_.ps / 2};
+    spun_for_nothing = true;
+    sleep(result.at, result);
+  }
+}
+
+void LiveDevice::sleep(Instant now, const TurnResult& result) {
+  const Instant last_poll{last_poll_ps_.load(std::memory_order_relaxed)};
+  const bool callers_turn = last_poll.ps != INT64_MIN && now - last_poll < kCallerRecent;
+  Duration longest = kLongestSleep;
+  if (result.waits_for_room)
+    longest = kNapForRoom;
+  else if (callers_turn)
+    longest = kNapWhileCallersTurn;
+  const Instant until = std::min(now + longest, result.next_deadline);
+  if (until <= now) return;
+  asleep_until_ps_.store(until.ps, std::memory_order_seq_cst);
+  // What was posted before the store above found nobody asleep to wake.
+  const bool deep = !callers_turn && !result.waits_for_room;
+  bool rung = false;
+  if (!device_->worker().has_rung() && !stop_.load(std::memory_order_relaxed)) rung = port_->wait(until - now, deep);
+  asleep_until_ps_.store(INT64_MIN, std::memory_order_seq_cst);
+  if (!rung || mode_ != ProgressMode::kAuto) return;
+  if (++rings_since_probe_ >= kRingsPerProbe) {
+    rings_since_probe_ = 0;
+    spin_ = std::max(spin_, kProbeSpin);
+  }
+}
+
+}  // namespace roci

@@ -1,0 +1,313 @@
+#include "stack/control/device.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "stack/base/assert.h"
+#include "stack/qp/qp_states.h"
+
+namespace roci {
+
+/// Holds the baton for the length of a control call, and delivers the events that the call made.
+class Device::ControlCall {
+ public:
+  explicit ControlCall(Device& device) : worker_(device.worker_) {
+    worker_.baton().lock();
+    ++worker_.env().counters.control_calls;
+  }
+  ~ControlCall() {
+    worker_.deliver_events();
+    worker_.baton().unlock();
+  }
+  ControlCall(const ControlCall&) = delete;
+  ControlCall& operator=(const ControlCall&) = delete;
+
+ private:
+  Worker& worker_;
+};
+
+Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config)
+    : config_(config), port_(port), entropy_(entropy), worker_(port, events, counters) {}
+
+Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
+
+PortAttributes Device::port_attributes() {
+  ControlCall call(*this);
+  return port_.attributes();
+}
+
+int Device::alloc_pd(Pd** pd) {
+  ControlCall call(*this);
+  if (pds_ >= config_.limits.max_pd) return ENOMEM;
+  *pd = new Pd{.handle = ++pds_};
+  return 0;
+}
+
+int Device::dealloc_pd(Pd* pd) {
+  ControlCall call(*this);
+  if (pd->users != 0) return EBUSY;
+  --pds_;
+  delete pd;
+  return 0;
+}
+
+namespace {
+
+bool access_ok(std::uint32_t access) {
+  constexpr std::uint32_t kKnown = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic |
+                                   kAccessMwBind | kAccessZeroBased;
+  if ((access & ~kKnown) != 0) return false;
+  const bool remote_changes = (access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
+  return !remote_changes || (access & kAccessLocalWrite) != 0;
+}
+
+bool range_ok(const void* addr, std::uint64_t length, std::uint64_t iova) {
+  return reinterpret_cast<std::uintptr_t>(addr) + length >= reinterpret_cast<std::uintptr_t>(addr) &&
+         iova + length >= iova;
+}
+
+}  // namespace
+
+int Device::reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova, std::uint32_t access, Mr** mr) {
+  if (!access_ok(access) || !range_ok(addr, length, iova)) return EINVAL;
+  ControlCall call(*this);
+  MrTable& table = worker_.env().mrs;
+  if (table.size() >= config_.limits.max_mr) return ENOMEM;
+  auto* made = new Mr{.pd = pd,
+                      .base = static_cast<std::byte*>(addr),
+                      .iova = (access & kAccessZeroBased) != 0 ? 0 : iova,
+                      .length = length,
+                      .access = access};
+  if (!table.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
+    delete made;
+    return ENOMEM;
+  }
+  ++pd->users;
+  *mr = made;
+  return 0;
+}
+
+int Device::rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32_t* access) {
+  if (access != nullptr && !access_ok(*access)) return EINVAL;
+  if (range != nullptr && !range_ok(range->addr, range->length, range->iova)) return EINVAL;
+  ControlCall call(*this);
+  if (pd != nullptr) {
+    --mr->pd->users;
+    ++pd->users;
+    mr->pd = pd;
+  }
+  if (range != nullptr) {
+    mr->base = static_cast<std::byte*>(range->addr);
+    mr->length = range->length;
+    mr->iova = range->iova;
+  }
+  if (access != nullptr) mr->access = *access;
+  return 0;
+}
+
+int Device::dereg_mr(Mr* mr) {
+  ControlCall call(*this);
+  worker_.env().mrs.erase(mr);
+  --mr->pd->users;
+  delete mr;
+  return 0;
+}
+
+int Device::create_cq(std::uint32_t entries, void* user, Cq** cq) {
+  if (entries == 0 || entries > config_.limits.max_cqe) return EINVAL;
+  ControlCall call(*this);
+  if (cqs_ >= config_.limits.max_cq) return ENOMEM;
+  *cq = new Cq(entries, user);
+  ++cqs_;
+  return 0;
+}
+
+int Device::resize_cq(Cq* cq, std::uint32_t entries) {
+  if (entries == 0 || entries > config_.limits.max_cqe) return EINVAL;
+  ControlCall call(*this);
+  return cq->resize(entries) ? 0 : EINVAL;
+}
+
+int Device::destroy_cq(Cq* cq) {
+  ControlCall call(*this);
+  if (cq->users != 0) return EBUSY;
+  --cqs_;
+  delete cq;
+  return 0;
+}
+
+int Device::create_srq(Pd* pd, const SrqInit& init, Srq** srq) {
+  const DeviceLimits& limits = config_.limits;
+  if (init.max_wr == 0 || init.max_wr > limits.max_srq_wr || init.max_sge > limits.max_srq_sge) return EINVAL;
+  ControlCall call(*this);
+  if (srqs_ >= limits.max_srq) return ENOMEM;
+  auto* made = new Srq(init.max_wr, init.max_sge);
+  made->pd = pd;
+  made->user_ = init.user;
+  made->limit = init.limit;
+  ++pd->users;
+  ++srqs_;
+  *srq = made;
+  return 0;
+}
+
+int Device::modify_srq(Srq* srq, std::uint32_t limit) {
+  ControlCall call(*this);
+  if (limit > srq->queue.max_wr()) return EINVAL;
+  srq->limit = limit;
+  return 0;
+}
+
+std::uint32_t Device::query_srq_limit(Srq* srq) {
+  ControlCall call(*this);
+  return srq->limit;
+}
+
+int Device::destroy_srq(Srq* srq) {
+  ControlCall call(*this);
+  if (srq->users != 0) return EBUSY;
+  --srq->pd->users;
+  --srqs_;
+  delete srq;
+  return 0;
+}
+
+namespace {
+
+bool capacity_ok(const QpCapacity& asked, const DeviceLimits& limits, bool has_srq) {
+  if (asked.max_send_wr > limits.max_qp_wr || asked.max_send_sge > limits.max_sge) return false;
+  if (asked.max_inline_data > limits.max_inline_data) return false;
+  return has_srq || (asked.max_recv_wr <= limits.max_qp_wr && asked.max_recv_sge <= limits.max_sge);
+}
+
+}  // namespace
+
+int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
+  if (init.type != QpType::kRc) return EOPNOTSUPP;
+  if (!capacity_ok(init.capacity, config_.limits, init.srq != nullptr)) return EINVAL;
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
+  ControlCall call(*this);
+  if (worker_.qps().size() >= config_.limits.max_qp) return ENOMEM;
+  if (init.srq != nullptr) init.capacity.max_recv_wr = init.capacity.max_recv_sge = 0;
+  const QpIdentity identity{.qpn = worker_.qps().pick(entropy_.next()),
+                            .type = init.type,
+                            .pd = pd,
+                            .send_cq = init.send_cq,
+                            .recv_cq = init.recv_cq,
+                            .srq = init.srq,
+                            .signal_all = init.signal_all,
+                            .user = init.user};
+  auto* made = new Qp(identity, init.capacity, worker_.env());
+  worker_.qps().insert(identity.qpn, made);
+  ++pd->users;
+  ++init.send_cq->users;
+  ++init.recv_cq->users;
+  if (init.srq != nullptr) ++init.srq->users;
+  *qp = made;
+  return 0;
+}
+
+int Device::check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const {
+  if (!av.is_global || av.port_num != 1 || av.sgid_index >= gids.size()) return EINVAL;
+  // Both ends of a path speak the same IP version.
+  if (av.dgid.is_unspecified() || gids[av.sgid_index].is_v4() != av.dgid.is_v4()) return EINVAL;
+  return 0;
+}
+
+int Device::route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
+  if ((mask & (kQpAv | kQpDestQpn)) == 0) return 0;
+  const AddressVector& av = (mask & kQpAv) != 0 ? attr.av : qp->attr().av;
+  const Qpn dest_qpn = (mask & kQpDestQpn) != 0 ? attr.dest_qpn : qp->attr().dest_qpn;
+  const std::vector<IpAddress> gids = port_.attributes().addresses;
+  if (const int error = check_path(av, gids); error != 0) return error;
+  Route* route = port_.acquire_route(av.dgid, dest_qpn);
+  if (route == nullptr) return ENETUNREACH;
+  if (qp->route() != nullptr) port_.release_route(qp->route());
+  qp->set_route(route, gids[av.sgid_index], av, dest_qpn);
+  return 0;
+}
+
+int Device::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
+  ControlCall call(*this);
+  if (const int error = check_modify(qp->type(), qp->state(), attr, mask); error != 0) return error;
+  if ((mask & kQpPathMtu) != 0 && attr.path_mtu > config_.active_mtu) return EINVAL;
+  if ((mask & kQpMaxQpRdAtomic) != 0 && attr.max_rd_atomic > config_.limits.max_qp_init_rd_atom) return EINVAL;
+  if ((mask & kQpMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > config_.limits.max_qp_rd_atom) return EINVAL;
+  if (const int error = route_qp(qp, attr, mask); error != 0) return error;
+  if ((mask & kQpStateAttr) != 0 && attr.state == QpState::kReset) worker_.forget(*qp);
+  qp->apply(attr, mask);
+  worker_.activate(*qp);
+  return 0;
+}
+
+void Device::query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity) {
+  ControlCall call(*this);
+  *attr = qp->query();
+  *capacity = qp->capacity();
+}
+
+int Device::destroy_qp(Qp* qp) {
+  ControlCall call(*this);
+  worker_.forget(*qp);
+  worker_.qps().erase(qp->qpn());
+  if (qp->route() != nullptr) port_.release_route(qp->route());
+  --qp->pd()->users;
+  --qp->send_cq()->users;
+  --qp->recv_cq()->users;
+  if (qp->srq() != nullptr) --qp->srq()->users;
+  worker_.deliver_events();
+  delete qp;
+  return 0;
+}
+
+int Device::create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah) {
+  ControlCall call(*this);
+  if (const int error = check_path(av, port_.attributes().addresses); error != 0) return error;
+  if (ahs_ >= config_.limits.max_ah) return ENOMEM;
+  *ah = new AddressHandle{.pd = pd, .av = av};
+  ++pd->users;
+  ++ahs_;
+  return 0;
+}
+
+int Device::destroy_ah(AddressHandle* ah) {
+  ControlCall call(*this);
+  --ah->pd->users;
+  --ahs_;
+  delete ah;
+  return 0;
+}
+
+int Device::post_send(Qp* qp, const SendRequest& request) {
+  const QpState state = qp->state();
+  if (state != QpState::kRts && state != QpState::kSqd && state != QpState::kErr && state != QpState::kSqe)
+    return EINVAL;
+  switch (request.opcode) {
+    case WrOpcode::kRdmaRead:
+      if ((request.flags & kSendInline) != 0) return EINVAL;
+      break;
+    case WrOpcode::kAtomicCmpSwp:
+    case WrOpcode::kAtomicFetchAdd:
+      if ((request.flags & kSendInline) != 0) return EINVAL;
+      break;
+    case WrOpcode::kLocalInv:
+    case WrOpcode::kBindMw:
+      return EOPNOTSUPP;
+    default:
+      break;
+  }
+  return qp->sq().post(request);
+}
+
+int Device::post_recv(Qp* qp, const RecvRequest& request) {
+  const QpState state = qp->state();
+  if (state == QpState::kReset || qp->srq() != nullptr) return EINVAL;
+  const int error = qp->receive_queue().post(request);
+  // A QP in error flushes what is posted to it; somebody has to look.
+  if (error == 0 && qp->state() == QpState::kErr) ring(qp);
+  return error;
+}
+
+int Device::post_srq_recv(Srq* srq, const RecvRequest& request) { return srq->queue.post(request); }
+
+}  // namespace roci

@@ -1,0 +1,85 @@
+// The worker: one turn of the crank. Frames in, QPs do their work, frames out.
+//
+// A turn, top to bottom: receive up to 256 frames (parse, ICRC, find the QP, hand over); take the QPs whose doorbell
+// was rung; let due deadlines strike; send from the QPs that have work, as egress orders them; tell the port; deliver
+// events. It makes no system call, allocates nothing in the steady state, and is bounded.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "stack/base/counters.h"
+#include "stack/base/types.h"
+#include "stack/egress/fifo.h"
+#include "stack/engine/baton.h"
+#include "stack/engine/deadlines.h"
+#include "stack/engine/port.h"
+#include "stack/engine/qp_table.h"
+#include "stack/qp/environment.h"
+#include "stack/qp/qp.h"
+#include "stack/wire/packet.h"
+
+namespace roci {
+
+struct TurnResult {
+  std::uint32_t frames_received = 0;
+  std::uint32_t frames_sent = 0;
+  bool more_to_do = false;      ///< a bound ended the turn, not want of work
+  bool waits_for_room = false;  ///< a QP has frames for which the link has no room now
+  Instant at{};                 ///< the time that the turn was told
+  Instant next_deadline = kNever;
+
+  bool worked() const { return frames_received + frames_sent > 0 || more_to_do; }
+};
+
+class Worker {
+ public:
+  static constexpr std::uint32_t kMaxFramesPerTurn = 256;
+  static constexpr std::uint32_t kBurst = 32;
+
+  /// `counters` may be in memory that others read.
+  Worker(Port& port, EventSink& events, Counters& counters);
+
+  Baton& baton() { return baton_; }
+
+  // Whoever holds the baton.
+  TurnResult turn(Instant now, TurnReason reason);
+  /// When a turn is needed even if nothing arrives and nobody posts.
+  Instant next_deadline() const { return deadlines_.earliest(); }
+  Port& port() { return port_; }
+  Environment& env() { return env_; }
+  QpTable& qps() { return qps_; }
+  void deliver_events();
+  /// The QP has changed state or route: looks at it in the next turn.
+  void activate(Qp& qp) { fifo_.activate(qp); }
+  /// The QP is about to be destroyed.
+  void forget(Qp& qp);
+
+  // Any thread.
+  /// The QP has new WQEs.
+  void ring(Qp& qp);
+  bool has_rung() const { return rung_.load(std::memory_order_seq_cst) != nullptr; }
+
+ private:
+  std::uint32_t receive(Instant now);
+  void receive_frame(const RxFrame& frame, Instant now);
+  void answer_doorbells();
+  void strike_deadlines(Instant now);
+  std::uint32_t transmit(Instant now);
+  std::uint32_t transmit_burst(Qp& qp, Instant now, bool* has_room);
+  void arm(Qp& qp);
+  void count_unparsed(ParseStatus status);
+
+  Baton baton_;
+  Port& port_;
+  EventSink& events_;
+  Environment env_;
+  QpTable qps_;
+  egress::Fifo fifo_;
+  DeadlineHeap<Qp> deadlines_;
+  alignas(64) std::atomic<Qp*> rung_{nullptr};
+};
+
+}  // namespace roci

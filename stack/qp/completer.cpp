@@ -1,0 +1,276 @@
+#include "stack/qp/completer.h"
+
+#include <algorithm>
+
+#include "stack/base/bytes.h"
+#include "stack/qp/qp.h"
+
+namespace roci {
+namespace {
+
+constexpr std::uint8_t kInfiniteRnrRetries = 7;
+/// A peer that is alive but stopped (SIGSTOP, a debugger) is waited for this long before its silence counts.
+constexpr Duration kStalledPeerPatience = seconds(60);
+
+WcOpcode completion_opcode(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kRdmaWrite:
+    case WrOpcode::kRdmaWriteWithImm:
+      return WcOpcode::kRdmaWrite;
+    case WrOpcode::kRdmaRead:
+      return WcOpcode::kRdmaRead;
+    case WrOpcode::kAtomicCmpSwp:
+      return WcOpcode::kCompSwap;
+    case WrOpcode::kAtomicFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case WrOpcode::kLocalInv:
+      return WcOpcode::kLocalInv;
+    case WrOpcode::kBindMw:
+      return WcOpcode::kBindMw;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+void Completer::start() {
+  deadline_ = kNever;
+  retries_left_ = qp_.attr().retry_cnt;
+  rnr_retries_left_ = qp_.attr().rnr_retry;
+  rewound_ = false;
+  stalled_since_ = kNever;
+}
+
+/// IBTA 9.7.6.1.3: 4.096 us x 2^timeout; 0 is for ever.
+Duration Completer::timeout() const { return nanoseconds(std::int64_t{4096} << qp_.attr().timeout); }
+
+void Completer::restart_timer(Instant now) {
+  const bool armed = qp_.requester().has_outstanding() && qp_.attr().timeout != 0;
+  deadline_ = armed ? std::max(now, qp_.requester().paused_until()) + timeout() : kNever;
+}
+
+void Completer::on_sent(Instant now) {
+  if (deadline_ == kNever) restart_timer(now);
+}
+
+void Completer::note_progress(Instant now) {
+  retries_left_ = qp_.attr().retry_cnt;
+  rnr_retries_left_ = qp_.attr().rnr_retry;
+  rewound_ = false;
+  stalled_since_ = kNever;
+  restart_timer(now);
+}
+
+void Completer::complete(const SendWqe& wqe, WcStatus status) {
+  if (status == WcStatus::kSuccess && (wqe.flags & kSendSignaled) == 0) return;
+  if (status == WcStatus::kWrFlushErr)
+    ++qp_.counters().req_cqe_flush_error;
+  else if (status != WcStatus::kSuccess)
+    ++qp_.counters().req_cqe_error;
+  qp_.env().complete(*qp_.send_cq(), {.wr_id = wqe.wr_id,
+                                      .byte_len = wqe.length,
+                                      .qpn = qp_.qpn(),
+                                      .status = status,
+                                      .opcode = completion_opcode(wqe.opcode)});
+}
+
+bool Completer::complete_through(Psn psn) {
+  Requester& requester = qp_.requester();
+  for (SendWqe* wqe = requester.oldest(); wqe != nullptr; wqe = requester.oldest()) {
+    if (wqe->first_psn.after(psn)) break;
+    if (wqe->is_read_or_atomic()) {
+      if (requester.unacked_psn().before(wqe->first_psn)) requester.advance_unacked(wqe->first_psn);
+      return false;
+    }
+    if (wqe->last_psn.after(psn)) break;
+    complete(*wqe, WcStatus::kSuccess);
+    requester.pop_oldest();
+  }
+  requester.advance_unacked(psn + 1);
+  return true;
+}
+
+void Completer::on_acknowledge(const Inbound& in) {
+  const Psn psn = in.view.bth.psn;
+  Requester& requester = qp_.requester();
+  ++qp_.counters().rx_acks;
+  if (!requester.is_outstanding(psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return;
+  }
+  const Aeth aeth = in.view.aeth();
+  const AethKind kind = aeth_kind(aeth.syndrome);
+  // A NAK acknowledges everything before its PSN; an ACK its own PSN too (IBTA 9.7.5.1.2).
+  const Psn last_acked = kind == AethKind::kAck ? psn : psn - 1;
+  const Psn before = requester.unacked_psn();
+  bool complete = true;
+  if (!last_acked.before(before)) complete = complete_through(last_acked);
+  if (requester.unacked_psn() != before) note_progress(in.now);
+  if (!complete) return on_implied_nak(in.now);
+  switch (kind) {
+    case AethKind::kAck:
+      return;
+    case AethKind::kRnrNak:
+      return on_rnr_nak(psn, aeth.syndrome & 0x1f, in.now);
+    case AethKind::kNak:
+      if (static_cast<NakCode>(aeth.syndrome & 0x1f) == NakCode::kPsnSequenceError) return on_sequence_nak(psn, in.now);
+      return on_fatal_nak(psn, aeth.syndrome & 0x1f);
+    case AethKind::kReserved:
+      ++qp_.counters().rx_malformed;
+  }
+}
+
+bool Completer::use_retry() {
+  if (retries_left_ == 0) {
+    ++qp_.counters().req_transport_retries_exceeded;
+    fail_oldest(WcStatus::kRetryExcErr);
+    return false;
+  }
+  --retries_left_;
+  return true;
+}
+
+void Completer::on_implied_nak(Instant now) {
+  // Further acknowledgements may follow the same gap: go back once, then let the timeout decide.
+  if (rewound_) return;
+  ++qp_.counters().implied_nak_seq_err;
+  rewound_ = true;
+  qp_.requester().rewind_to(qp_.requester().unacked_psn());
+  restart_timer(now);
+}
+
+void Completer::on_sequence_nak(Psn psn, Instant now) {
+  ++qp_.counters().packet_seq_err;
+  // A responder sends one NAK a gap. A second one without progress is a duplicate: the timeout has the last word.
+  if (rewound_) return;
+  rewound_ = true;
+  qp_.requester().rewind_to(psn);
+  restart_timer(now);
+}
+
+void Completer::on_rnr_nak(Psn psn, std::uint8_t timer_code, Instant now) {
+  ++qp_.counters().rnr_nak_retry_err;
+  if (qp_.attr().rnr_retry != kInfiniteRnrRetries) {
+    if (rnr_retries_left_ == 0) {
+      ++qp_.counters().req_rnr_retries_exceeded;
+      return fail_oldest(WcStatus::kRnrRetryExcErr);
+    }
+    --rnr_retries_left_;
+  }
+  qp_.requester().rewind_to(psn);
+  qp_.requester().pause_until(now + rnr_timer(timer_code));
+  restart_timer(now);
+}
+
+void Completer::on_fatal_nak(Psn, std::uint8_t code) {
+  switch (static_cast<NakCode>(code)) {
+    case NakCode::kInvalidRequest:
+      ++qp_.counters().req_remote_invalid_request;
+      return fail_oldest(WcStatus::kRemInvReqErr);
+    case NakCode::kRemoteAccessError:
+      ++qp_.counters().req_remote_access_errors;
+      return fail_oldest(WcStatus::kRemAccessErr);
+    case NakCode::kRemoteOperationalError:
+      ++qp_.counters().req_remote_operational_errors;
+      return fail_oldest(WcStatus::kRemOpErr);
+    case NakCode::kInvalidRdRequest:
+      return fail_oldest(WcStatus::kRemInvRdReqErr);
+    default:
+      ++qp_.counters().rx_malformed;
+  }
+}
+
+void Completer::on_read_response(const Inbound& in) {
+  const Psn psn = in.view.bth.psn;
+  Requester& requester = qp_.requester();
+  if (!requester.is_outstanding(psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return;
+  }
+  // A response acknowledges all requests before it (IBTA 9.7.5.1.2).
+  const Psn before = requester.unacked_psn();
+  if (psn != before && !complete_through(psn - 1)) {
+    if (requester.unacked_psn() != before) note_progress(in.now);
+    return on_implied_nak(in.now);
+  }
+  const SendWqe* wqe = requester.oldest();
+  if (wqe == nullptr || wqe->opcode != WrOpcode::kRdmaRead || psn.before(wqe->first_psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return;
+  }
+  const bool is_last = psn == wqe->last_psn;
+  const std::uint32_t offset = static_cast<std::uint32_t>(psn.distance_from(wqe->first_psn)) << qp_.mtu_shift();
+  if (in.view.payload_bytes != (is_last ? wqe->length - offset : qp_.mtu())) return fail_oldest(WcStatus::kBadRespErr);
+  SgeCursor cursor;
+  cursor.seek(wqe->sges(), wqe->num_sge, offset);
+  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
+    return fail_oldest(WcStatus::kLocProtErr);
+  if (is_last) {
+    complete(*wqe, WcStatus::kSuccess);
+    requester.pop_oldest();
+  }
+  requester.advance_unacked(psn + 1);
+  note_progress(in.now);
+}
+
+void Completer::on_atomic_response(const Inbound& in) {
+  const Psn psn = in.view.bth.psn;
+  Requester& requester = qp_.requester();
+  if (!requester.is_outstanding(psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return;
+  }
+  const Psn before = requester.unacked_psn();
+  if (psn != before && !complete_through(psn - 1)) {
+    if (requester.unacked_psn() != before) note_progress(in.now);
+    return on_implied_nak(in.now);
+  }
+  const SendWqe* wqe = requester.oldest();
+  if (wqe == nullptr || wqe->first_psn != psn || wqe->opcode == WrOpcode::kRdmaRead || !wqe->is_read_or_atomic()) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return;
+  }
+  const std::uint64_t original = in.view.atomic_ack_eth().original;
+  SgeCursor cursor;
+  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge,
+                      reinterpret_cast<const std::byte*>(&original), sizeof original))
+    return fail_oldest(WcStatus::kLocProtErr);
+  complete(*wqe, WcStatus::kSuccess);
+  requester.pop_oldest();
+  requester.advance_unacked(psn + 1);
+  note_progress(in.now);
+}
+
+void Completer::on_deadline(Instant now, bool peer_stalled) {
+  if (now < deadline_) return;
+  if (!qp_.requester().has_outstanding()) {
+    deadline_ = kNever;
+    return;
+  }
+  if (peer_stalled) {
+    if (stalled_since_ == kNever) stalled_since_ = now;
+    if (now - stalled_since_ < kStalledPeerPatience) {
+      ++qp_.counters().peer_stalled_waits;
+      return restart_timer(now);
+    }
+  }
+  ++qp_.counters().local_ack_timeout_err;
+  if (!use_retry()) return;
+  // A gap seen after this retransmission is a new one.
+  rewound_ = false;
+  qp_.requester().rewind_to(qp_.requester().unacked_psn());
+  restart_timer(now);
+}
+
+void Completer::fail_oldest(WcStatus status) {
+  if (qp_.sq().head() != qp_.sq().tail()) {
+    complete(qp_.sq().at(qp_.sq().head()), status);
+    qp_.sq().pop();
+  }
+  qp_.enter_error();
+}
+
+void Completer::flush_oldest() { complete(qp_.sq().at(qp_.sq().head()), WcStatus::kWrFlushErr); }
+
+}  // namespace roci

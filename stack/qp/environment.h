@@ -1,0 +1,37 @@
+// What the machines of all QPs of one worker share: keys, counters, and where completions and events go.
+#pragma once
+
+#include <vector>
+
+#include "stack/base/counters.h"
+#include "stack/mem/memory.h"
+#include "stack/queues/completion_queue.h"
+
+namespace roci {
+
+/// Owner: whoever holds the baton.
+struct Environment {
+  explicit Environment(Counters& block) : counters(block) {}
+
+  MrTable mrs;
+  Counters& counters;
+  std::vector<Cq*> touched_cqs;     ///< got a CQE since the last delivery of events
+  std::vector<AsyncEvent> events;   ///< raised since the last delivery of events
+
+  /// Adds a CQE. A full CQ loses it: counted, and the CQ's error event is raised once.
+  void complete(Cq& cq, const Cqe& cqe) {
+    if (!cq.push(cqe)) [[unlikely]] {
+      ++counters.cq_overflow;
+      if (!std::exchange(cq.overrun, true)) raise({.type = AsyncEventType::kCqErr, .cq = &cq});
+      return;
+    }
+    if (cq.mark_touched()) touched_cqs.push_back(&cq);
+  }
+
+  void raise(const AsyncEvent& event) {
+    ++counters.async_events_raised;
+    events.push_back(event);
+  }
+};
+
+}  // namespace roci

@@ -1,0 +1,55 @@
+// From a packet's BTH downwards: the Ethernet, IP and UDP headers of one path, written from a template, and the ICRC.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "stack/base/types.h"
+#include "stack/qp/attributes.h"
+#include "stack/wire/headers.h"
+#include "stack/wire/opcodes.h"
+#include "stack/wire/route.h"
+
+namespace roci {
+
+/// What differs from packet to packet.
+struct PacketPlan {
+  Opcode opcode;
+  Psn psn;
+  std::uint32_t payload_bytes = 0;
+  bool ack_requested = false;
+  bool solicited = false;
+};
+
+/// Owner: worker; set by control, under the baton.
+class Path {
+ public:
+  /// `source` is the port's GID at av.sgid_index.
+  void set(const IpAddress& source, const AddressVector& av, std::uint16_t udp_source_port, Qpn dest_qpn);
+
+  const IpAddress& source() const { return source_; }
+  const IpAddress& destination() const { return destination_; }
+
+  /// Writes all headers up to and with the BTH into `frame`; returns where the extension headers go, then the payload.
+  std::byte* open(std::byte* frame, const Route& route, const PacketPlan& plan) const;
+  /// Once extension headers and payload are there: pads, adds the ICRC and returns the size of the frame in bytes.
+  std::uint32_t close(std::byte* frame, const Route& route, const PacketPlan& plan) const;
+
+ private:
+  static constexpr std::size_t kMaxL3L4Bytes = Ipv6Header::kSize + UdpHeader::kSize;
+
+  std::array<std::byte, kMaxL3L4Bytes> headers_{};
+  std::uint8_t l3_bytes_ = 0;
+  bool is_v4_ = true;
+  std::uint16_t checksum_base_ = 0;  ///< of the IPv4 template with total length 0, not complemented
+  Qpn dest_qpn_;
+  IpAddress source_;
+  IpAddress destination_;
+};
+
+/// UDP source port of a connected QP: the same for both directions of a flow label, so that ECMP keeps packets in order.
+/// The rule is the one Linux uses, which peers expect (flow label 0: from both QPNs).
+std::uint16_t udp_source_port(std::uint32_t flow_label, Qpn local, Qpn remote);
+
+}  // namespace roci

@@ -1,0 +1,118 @@
+// A queue pair: its attributes, its queues, and the three machines that speak for it on the wire.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "stack/base/deadline_hook.h"
+#include "stack/base/types.h"
+#include "stack/egress/fifo.h"
+#include "stack/qp/attributes.h"
+#include "stack/qp/completer.h"
+#include "stack/qp/environment.h"
+#include "stack/qp/inbound.h"
+#include "stack/qp/path.h"
+#include "stack/qp/requester.h"
+#include "stack/qp/responder.h"
+#include "stack/queues/completion_queue.h"
+#include "stack/queues/recv_queue.h"
+#include "stack/queues/send_queue.h"
+
+namespace roci {
+
+/// What a QP is created with; never changes.
+struct QpIdentity {
+  Qpn qpn;
+  QpType type = QpType::kRc;
+  Pd* pd = nullptr;
+  Cq* send_cq = nullptr;
+  Cq* recv_cq = nullptr;
+  Srq* srq = nullptr;
+  bool signal_all = false;
+  void* user = nullptr;
+};
+
+/// Owner: whoever holds the baton of the QP's worker, but for what says "any thread".
+class Qp : public egress::Flow, public DeadlineHook {
+ public:
+  Qp(const QpIdentity& identity, const QpCapacity& capacity, Environment& env);
+
+  // Any thread.
+  Qpn qpn() const { return identity_.qpn; }
+  QpType type() const { return identity_.type; }
+  Pd* pd() const { return identity_.pd; }
+  Cq* send_cq() const { return identity_.send_cq; }
+  Cq* recv_cq() const { return identity_.recv_cq; }
+  Srq* srq() const { return identity_.srq; }
+  void* user() const { return identity_.user; }
+  QpState state() const { return state_.load(std::memory_order_relaxed); }
+  const QpCapacity& capacity() const { return capacity_; }
+  SendQueue& sq() { return sq_; }
+  RecvQueue& receive_queue() { return identity_.srq != nullptr ? identity_.srq->queue : rq_; }
+
+  // For the machines.
+  const QpAttr& attr() const { return attr_; }
+  Environment& env() { return env_; }
+  Counters& counters() { return env_.counters; }
+  const WindowPolicy& window() const { return window_; }
+  const Path& path() const { return path_; }
+  std::uint32_t mtu() const { return 1u << mtu_shift_; }
+  std::uint32_t mtu_shift() const { return mtu_shift_; }
+  Requester& requester() { return requester_; }
+  /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
+  void enter_error();
+  /// A receive WQE was taken: the SRQ's limit may have been reached.
+  void note_srq_consumed();
+  /// Takes the rights of `rkey` away; false if it is no key that a peer may invalidate.
+  bool invalidate(RKey rkey);
+
+  // Worker.
+  Route* route() const { return route_; }
+  void on_packet(const Inbound& in);
+  /// True if next_packet() has something to send now.
+  bool wants_to_send(Instant now);
+  /// Builds the next packet in `frame`; returns its size in bytes, or 0.
+  std::uint32_t next_packet(Instant now, std::byte* frame);
+  /// The doorbell was rung: new WQEs, which are flushed if the QP is in error.
+  void on_doorbell();
+  Instant next_deadline() const;
+  void on_deadline(Instant now, bool peer_stalled);
+
+  // Control.
+  /// `source` is the port's GID at av.sgid_index.
+  void set_route(Route* route, const IpAddress& source, const AddressVector& av, Qpn dest_qpn);
+  /// Applies attributes that qp_states has approved, and moves to attr.state if kQpStateAttr is set.
+  void apply(const QpAttr& attr, std::uint32_t mask);
+  QpAttr query() const;
+
+  /// Any thread may ring; see Worker::ring().
+  std::atomic<bool> rung{false};
+  Qp* next_rung = nullptr;
+
+ private:
+  void move_to(QpState target);
+  void flush();
+  void complete_flushed_receives();
+  void check_failed_wqe();
+  void check_drained();
+
+  const QpIdentity identity_;
+  QpCapacity capacity_;
+  Environment& env_;
+  std::atomic<QpState> state_{QpState::kReset};
+  std::uint32_t mtu_shift_ = 10;
+  Route* route_ = nullptr;
+  bool responder_turn_ = false;  ///< responses and requests alternate
+  bool communication_established_ = false;
+  WindowPolicy window_;
+  Path path_;
+  QpAttr attr_;
+  SendQueue sq_;
+  RecvQueue rq_;
+  Requester requester_;
+  Completer completer_;
+  Responder responder_;
+};
+
+}  // namespace roci

@@ -1,0 +1,247 @@
+#include "stack/qp/requester.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stack/qp/qp.h"
+#include "stack/wire/opcodes.h"
+
+namespace roci {
+namespace {
+
+/// Packets that one READ request may ask for.
+constexpr std::uint32_t kMaxReadPackets = 1u << 22;
+
+std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu_shift) {
+  return length == 0 ? 1 : ((length - 1) >> mtu_shift) + 1;
+}
+
+Operation operation_of(WrOpcode opcode) {
+  switch (opcode) {
+    case WrOpcode::kRdmaWrite:
+    case WrOpcode::kRdmaWriteWithImm:
+      return Operation::kRdmaWrite;
+    default:
+      return Operation::kSend;
+  }
+}
+
+Position position_of(bool is_first, bool is_last) {
+  if (is_first) return is_last ? Position::kOnly : Position::kFirst;
+  return is_last ? Position::kLast : Position::kMiddle;
+}
+
+bool has_immediate(WrOpcode opcode) {
+  return opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kRdmaWriteWithImm;
+}
+
+}  // namespace
+
+void Requester::start(Psn first_psn) {
+  next_psn_ = unacked_psn_ = end_psn_ = first_psn;
+  last_ack_request_ = first_psn - 1;
+  next_index_ = started_end_ = qp_.sq().head();
+  next_offset_ = 0;
+  reads_sent_ = 0;
+  paused_until_ = {};
+  failed_ = WcStatus::kSuccess;
+}
+
+void Requester::reset() { start(Psn{}); }
+
+bool Requester::may_start(const SendWqe& wqe) const {
+  if (qp_.state() != QpState::kRts) return false;
+  if ((wqe.flags & kSendFence) != 0 && reads_sent_ > 0) return false;
+  return true;
+}
+
+bool Requester::can_send(Instant now) {
+  if (now < paused_until_ || next_index_ == qp_.sq().tail()) return false;
+  if (has_failed() && next_index_ == failed_index_) return false;
+  if (next_psn_.distance_from(unacked_psn_) >= static_cast<std::int32_t>(qp_.window().packets)) return false;
+  const SendWqe& wqe = qp_.sq().at(next_index_);
+  // With no resources for READs at all the WQE fails; see next_packet().
+  if (wqe.is_read_or_atomic() && reads_sent_ > 0 && reads_sent_ >= qp_.attr().max_rd_atomic) return false;
+  if (wqe.opcode == WrOpcode::kRdmaRead && next_offset_ > 0 && next_psn_ != unacked_psn_) return false;
+  return next_index_ != started_end_ || may_start(wqe);
+}
+
+void Requester::start_wqe(SendWqe& wqe) {
+  const bool is_atomic = wqe.opcode == WrOpcode::kAtomicCmpSwp || wqe.opcode == WrOpcode::kAtomicFetchAdd;
+  wqe.first_psn = next_psn_;
+  wqe.last_psn = next_psn_ + ((is_atomic ? 1 : packets_of(wqe.length, qp_.mtu_shift())) - 1);
+  ++started_end_;
+  cursor_ = {};
+}
+
+std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte* frame) {
+  if (!can_send(now)) return 0;
+  SendWqe& wqe = qp_.sq().at(next_index_);
+  if (next_index_ == started_end_) start_wqe(wqe);
+  if (wqe.is_read_or_atomic() && qp_.attr().max_rd_atomic == 0) {
+    fail(WcStatus::kLocQpOpErr);
+    return 0;
+  }
+  if (next_psn_.before(end_psn_)) ++qp_.counters().retransmitted_packets;
+  std::uint32_t bytes = 0;
+  switch (wqe.opcode) {
+    case WrOpcode::kRdmaRead:
+      bytes = build_read(wqe, route, frame);
+      break;
+    case WrOpcode::kAtomicCmpSwp:
+    case WrOpcode::kAtomicFetchAdd:
+      bytes = build_atomic(wqe, route, frame);
+      break;
+    default:
+      bytes = build_request(wqe, route, frame);
+  }
+  if (next_psn_.after(end_psn_)) end_psn_ = next_psn_;
+  return bytes;
+}
+
+bool Requester::wants_ack(Psn psn, bool is_last) {
+  const auto since = psn.distance_from(last_ack_request_);
+  if (!is_last && since < static_cast<std::int32_t>(qp_.window().ack_every_packets)) return false;
+  last_ack_request_ = psn;
+  return true;
+}
+
+std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, std::byte* frame) {
+  const std::uint32_t remaining = wqe.length - next_offset_;
+  const std::uint32_t payload = std::min(remaining, qp_.mtu());
+  const bool is_last = payload == remaining;
+  const Operation operation = operation_of(wqe.opcode);
+  const bool with_imm = is_last && has_immediate(wqe.opcode);
+  const bool with_inv = is_last && wqe.opcode == WrOpcode::kSendWithInv;
+  PacketPlan plan{
+      .opcode = send_opcode(Transport::kRc, operation, position_of(next_offset_ == 0, is_last), with_imm, with_inv),
+      .psn = next_psn_,
+      .payload_bytes = payload,
+      .ack_requested = wants_ack(next_psn_, is_last),
+      .solicited = is_last && (wqe.flags & kSendSolicited) != 0 && wqe.opcode != WrOpcode::kRdmaWrite};
+  std::byte* out = qp_.path().open(frame, route, plan);
+  if (operation == Operation::kRdmaWrite && next_offset_ == 0) {
+    Reth{.va = wqe.remote_addr, .rkey = wqe.rkey, .dma_length = wqe.length}.write(out);
+    out += Reth::kSize;
+  }
+  if (with_imm) {
+    ImmDt{.raw = wqe.imm_or_rkey}.write(out);
+    out += ImmDt::kSize;
+  } else if (with_inv) {
+    Ieth{.rkey = RKey{wqe.imm_or_rkey}}.write(out);
+    out += Ieth::kSize;
+  }
+  if ((wqe.flags & kSendInline) != 0) {
+    std::memcpy(out, wqe.inline_data() + next_offset_, payload);
+  } else if (!cursor_.gather(qp_.env().mrs, qp_.pd(), wqe.sges(), wqe.num_sge, out, payload)) {
+    fail(WcStatus::kLocProtErr);
+    return 0;
+  }
+  next_psn_ = next_psn_ + 1;
+  next_offset_ += payload;
+  if (is_last) finish_wqe();
+  return qp_.path().close(frame, route, plan);
+}
+
+std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std::byte* frame) {
+  PacketPlan plan{.opcode = Opcode::kRcReadRequest, .psn = next_psn_, .ack_requested = true};
+  std::byte* out = qp_.path().open(frame, route, plan);
+  // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3). A READ of very many packets is asked for in
+  // parts, so that what is outstanding stays well within half the PSN space.
+  const std::uint32_t missing_packets = packets_of(wqe.length - next_offset_, qp_.mtu_shift());
+  const std::uint32_t packets = std::min(missing_packets, kMaxReadPackets);
+  const std::uint32_t bytes =
+      packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
+  Reth{.va = wqe.remote_addr + next_offset_, .rkey = wqe.rkey, .dma_length = bytes}.write(out);
+  next_psn_ = next_psn_ + packets;
+  next_offset_ += bytes;
+  if (packets == missing_packets) {
+    ++reads_sent_;
+    finish_wqe();
+  }
+  return qp_.path().close(frame, route, plan);
+}
+
+std::uint32_t Requester::build_atomic(const SendWqe& wqe, const Route& route, std::byte* frame) {
+  const bool is_swap = wqe.opcode == WrOpcode::kAtomicCmpSwp;
+  PacketPlan plan{.opcode = is_swap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd,
+                  .psn = next_psn_,
+                  .ack_requested = true};
+  std::byte* out = qp_.path().open(frame, route, plan);
+  AtomicEth{.va = wqe.remote_addr,
+            .rkey = wqe.rkey,
+            .swap_add = is_swap ? wqe.swap : wqe.compare_add,
+            .compare = is_swap ? wqe.compare_add : 0}
+      .write(out);
+  next_psn_ = next_psn_ + 1;
+  ++reads_sent_;
+  finish_wqe();
+  return qp_.path().close(frame, route, plan);
+}
+
+void Requester::fail(WcStatus status) {
+  failed_ = status;
+  failed_index_ = next_index_;
+}
+
+void Requester::finish_wqe() {
+  ++next_index_;
+  next_offset_ = 0;
+  // The next WQE, if it was started before a rewind, begins at its own start.
+  cursor_ = {};
+}
+
+SendWqe* Requester::oldest() {
+  const std::uint32_t head = qp_.sq().head();
+  return head == started_end_ ? nullptr : &qp_.sq().at(head);
+}
+
+void Requester::advance_unacked(Psn psn) {
+  unacked_psn_ = psn;
+  // Acknowledged beyond the cursor: what a rewind meant to send again has arrived after all.
+  if (next_psn_.before(psn)) seek(psn);
+}
+
+void Requester::pop_oldest() {
+  const std::uint32_t head = qp_.sq().head();
+  const bool was_sent = head != next_index_;
+  if (was_sent && qp_.sq().at(head).is_read_or_atomic()) --reads_sent_;
+  if (!was_sent) {
+    ++next_index_;
+    next_offset_ = 0;
+    cursor_ = {};
+  }
+  qp_.sq().pop();
+}
+
+void Requester::rewind_to(Psn psn) {
+  seek(psn);
+  // Whatever is sent again asks for an answer soon.
+  last_ack_request_ = psn - 1;
+}
+
+void Requester::seek(Psn psn) {
+  std::uint32_t index = qp_.sq().head();
+  std::uint32_t reads = 0;
+  while (index != started_end_ && qp_.sq().at(index).last_psn.before(psn)) {
+    if (qp_.sq().at(index).is_read_or_atomic()) ++reads;
+    ++index;
+  }
+  next_index_ = index;
+  next_psn_ = psn;
+  next_offset_ = 0;
+  reads_sent_ = reads;
+  cursor_ = {};
+  if (index == started_end_) return;
+  const SendWqe& wqe = qp_.sq().at(index);
+  next_offset_ = static_cast<std::uint32_t>(psn.distance_from(wqe.first_psn)) << qp_.mtu_shift();
+  if ((wqe.flags & kSendInline) == 0) cursor_.seek(wqe.sges(), wqe.num_sge, next_offset_);
+}
+
+WcStatus Requester::failure_due() const {
+  return has_failed() && qp_.sq().head() == failed_index_ ? failed_ : WcStatus::kSuccess;
+}
+
+bool Requester::is_drained() const { return qp_.sq().head() == started_end_; }
+
+}  // namespace roci
