@@ -1,0 +1,244 @@
+// RC between two whole stacks: what is on the wire, what arrives in memory, what completes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/support/wire_pair.h"
+
+namespace roci {
+namespace {
+
+using test::Frame;
+using test::WirePair;
+using Log = std::vector<std::string>;
+
+void fill(test::Host& host, std::size_t offset, std::size_t length) {
+  for (std::size_t i = 0; i < length; ++i) host.memory[offset + i] = static_cast<std::byte>(i * 7 + 3);
+}
+
+bool same(test::Host& x, std::size_t x_offset, test::Host& y, std::size_t y_offset, std::size_t length) {
+  return std::equal(x.memory.begin() + x_offset, x.memory.begin() + x_offset + length, y.memory.begin() + y_offset);
+}
+
+TEST(Rc, send__message_of_three_packets_arrives_whole) {
+  WirePair pair;
+  fill(pair.a, 0, 2500);
+  const Sge out = pair.a.sge(0, 2500);
+  pair.b.post_receive(7, pair.b.sge(5000, 3000));
+  pair.a.post({.wr_id = 1, .opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
+  pair.run();
+  EXPECT_EQ(pair.log, (Log{"> RC_SEND_FIRST psn=100", "> RC_SEND_MIDDLE psn=101", "> RC_SEND_LAST psn=102 ack",
+                           "< RC_ACKNOWLEDGE psn=102 msn=1"}));
+  EXPECT_TRUE(same(pair.a, 0, pair.b, 5000, 2500));
+  EXPECT_EQ(pair.b.memory[7500], std::byte{});
+  const auto received = pair.b.completions();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].wr_id, 7u);
+  EXPECT_EQ(received[0].byte_len, 2500u);
+  EXPECT_EQ(received[0].opcode, WcOpcode::kRecv);
+  const auto sent = pair.a.completions();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].wr_id, 1u);
+  EXPECT_EQ(sent[0].status, WcStatus::kSuccess);
+}
+
+TEST(Rc, write_with_immediate__takes_a_receive_and_tells_the_length) {
+  WirePair pair;
+  fill(pair.a, 0, 1025);
+  const Sge out = pair.a.sge(0, 1025);
+  pair.b.post_receive(9, pair.b.sge(0, 0));
+  pair.a.post({.opcode = WrOpcode::kRdmaWriteWithImm,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &out,
+               .imm_or_rkey = 0x12345678,
+               .remote_addr = pair.b.address(64),
+               .rkey = RKey{pair.b.mr->key}});
+  pair.run();
+  EXPECT_TRUE(same(pair.a, 0, pair.b, 64, 1025));
+  const auto received = pair.b.completions();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].opcode, WcOpcode::kRecvRdmaWithImm);
+  EXPECT_EQ(received[0].byte_len, 1025u);
+  EXPECT_EQ(received[0].imm_or_rkey, 0x12345678u);
+  EXPECT_EQ(received[0].flags & kWcWithImm, kWcWithImm);
+  EXPECT_EQ(pair.log.front(), "> RC_RDMA_WRITE_FIRST psn=100");
+}
+
+TEST(Rc, read__gap_in_the_response_is_asked_for_again_from_there) {
+  WirePair pair;
+  fill(pair.b, 0, 5000);
+  const Sge in = pair.a.sge(10, 5000);
+  pair.a.post({.wr_id = 3,
+               .opcode = WrOpcode::kRdmaRead,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &in,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{pair.b.mr->key}});
+  int responses = 0;
+  pair.run([&](Frame& frame) {
+    return test::describe(frame).find("READ_RESPONSE") == std::string::npos || ++responses != 3;
+  });
+  EXPECT_TRUE(pair.a.completions().empty());
+  pair.run_next_deadline();
+  const auto done = pair.a.completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_TRUE(same(pair.b, 0, pair.a, 10, 5000));
+}
+
+TEST(Rc, write__lost_packet_is_nakked_once_and_sent_again_from_there) {
+  WirePair pair;
+  fill(pair.a, 0, 5000);
+  const Sge out = pair.a.sge(0, 5000);
+  pair.a.post({.opcode = WrOpcode::kRdmaWrite,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &out,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{pair.b.mr->key}});
+  pair.run();
+  pair.log.clear();
+  pair.a.completions();
+  pair.a.post({.opcode = WrOpcode::kRdmaWrite,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &out,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{pair.b.mr->key}});
+  bool lost = false;
+  pair.run([&](Frame& frame) {
+    if (lost || test::describe(frame) != "RC_RDMA_WRITE_MIDDLE psn=106") return true;
+    lost = true;
+    return false;
+  });
+  EXPECT_EQ(pair.log,
+            (Log{"> RC_RDMA_WRITE_FIRST psn=105", "> RC_RDMA_WRITE_MIDDLE psn=106 LOST", "> RC_RDMA_WRITE_MIDDLE psn=107",
+                 "> RC_RDMA_WRITE_MIDDLE psn=108", "> RC_RDMA_WRITE_LAST psn=109 ack",
+                 "< RC_ACKNOWLEDGE psn=106 nak=0 msn=1", "> RC_RDMA_WRITE_MIDDLE psn=106", "> RC_RDMA_WRITE_MIDDLE psn=107",
+                 "> RC_RDMA_WRITE_MIDDLE psn=108", "> RC_RDMA_WRITE_LAST psn=109 ack", "< RC_ACKNOWLEDGE psn=109 msn=2"}));
+  EXPECT_TRUE(same(pair.a, 0, pair.b, 0, 5000));
+  EXPECT_EQ(pair.a.completions().size(), 1u);
+  EXPECT_EQ(pair.a.counters.packet_seq_err, 1u);
+  EXPECT_EQ(pair.b.counters.out_of_sequence, 3u);
+}
+
+TEST(Rc, send__without_a_receive_is_refused_until_there_is_one) {
+  WirePair pair;
+  const Sge out = pair.a.sge(0, 10);
+  pair.a.post({.opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
+  pair.run();
+  EXPECT_EQ(pair.log, (Log{"> RC_SEND_ONLY psn=100 ack", "< RC_ACKNOWLEDGE psn=100 rnr=12 msn=0"}));
+  pair.b.post_receive(1, pair.b.sge(0, 10));
+  pair.run_next_deadline();
+  EXPECT_EQ(pair.b.completions().size(), 1u);
+  EXPECT_EQ(pair.a.completions().size(), 1u);
+}
+
+TEST(Rc, atomics__duplicate_is_answered_from_the_saved_result) {
+  WirePair pair;
+  std::uint64_t value = 40;
+  std::memcpy(pair.b.memory.data() + 64, &value, 8);
+  const Sge in = pair.a.sge(0, 8);
+  pair.a.post({.opcode = WrOpcode::kAtomicFetchAdd,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &in,
+               .remote_addr = pair.b.address(64),
+               .rkey = RKey{pair.b.mr->key},
+               .compare_add = 2});
+  bool lost = false;
+  pair.run([&](Frame& frame) { return lost || test::describe(frame).find("ATOMIC") == std::string::npos || !(lost = true); });
+  pair.run_next_deadline();
+  std::memcpy(&value, pair.b.memory.data() + 64, 8);
+  EXPECT_EQ(value, 42u);
+  std::memcpy(&value, pair.a.memory.data(), 8);
+  EXPECT_EQ(value, 40u);
+  EXPECT_EQ(pair.b.counters.duplicate_request, 1u);
+  EXPECT_EQ(pair.a.completions().size(), 1u);
+}
+
+TEST(Rc, timeout__ends_in_retry_exceeded_after_retry_cnt_and_flushes_the_rest) {
+  WirePair pair;
+  const Sge out = pair.a.sge(0, 10);
+  for (std::uint64_t i = 0; i < 3; ++i)
+    pair.a.post({.wr_id = i, .opcode = WrOpcode::kSend, .num_sge = 1, .sges = &out});
+  const auto lose_all = [](Frame&) { return false; };
+  pair.run(lose_all);
+  const Instant start = pair.now;
+  std::vector<Cqe> done;
+  while (done.empty()) {
+    ASSERT_NE(pair.a.device->worker().next_deadline(), kNever);
+    pair.now = pair.a.device->worker().next_deadline();
+    pair.run(lose_all);
+    done = pair.a.completions();
+  }
+  ASSERT_EQ(done.size(), 3u);
+  EXPECT_EQ(done[0].status, WcStatus::kRetryExcErr);
+  EXPECT_EQ(done[1].status, WcStatus::kWrFlushErr);
+  EXPECT_EQ(done[2].status, WcStatus::kWrFlushErr);
+  EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 8u);
+  // 4.096 us x 2^14, for the first transmission and each of seven retries.
+  EXPECT_EQ((pair.now - start).ns() / 1'000'000, 67 * 8);
+  EXPECT_EQ(pair.a.qp->state(), QpState::kErr);
+}
+
+TEST(Rc, timeout__is_put_off_while_the_peer_is_stopped) {
+  WirePair pair;
+  const Sge out = pair.a.sge(0, 10);
+  pair.a.port.stalled = true;
+  pair.a.post({.opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
+  pair.run([](Frame&) { return false; });
+  for (int i = 0; i < 50; ++i) {
+    pair.now = pair.a.device->worker().next_deadline();
+    pair.run([](Frame&) { return false; });
+  }
+  EXPECT_TRUE(pair.a.completions().empty());
+  EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 0u);
+  EXPECT_GE(pair.a.counters.peer_stalled_waits, 50u);
+}
+
+TEST(Rc, write__bad_rkey_is_refused_and_writes_nothing) {
+  WirePair pair;
+  fill(pair.a, 0, 100);
+  const Sge out = pair.a.sge(0, 100);
+  pair.a.post({.wr_id = 5,
+               .opcode = WrOpcode::kRdmaWrite,
+               .num_sge = 1,
+               .sges = &out,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{pair.b.mr->key ^ 0x10000}});
+  pair.run();
+  EXPECT_EQ(pair.log, (Log{"> RC_RDMA_WRITE_ONLY psn=100 ack", "< RC_ACKNOWLEDGE psn=100 nak=2 msn=0"}));
+  const auto done = pair.a.completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, WcStatus::kRemAccessErr);
+  EXPECT_EQ(pair.b.memory[0], std::byte{});
+  EXPECT_EQ(pair.b.qp->state(), QpState::kErr);
+  EXPECT_EQ(pair.b.events.async.back().type, AsyncEventType::kQpAccessErr);
+}
+
+TEST(Rc, psn__wraps_in_the_middle_of_a_message) {
+  QpAttr attr = WirePair::defaults();
+  attr.sq_psn = attr.rq_psn = Psn(0xfffffe);
+  WirePair pair(attr);
+  fill(pair.a, 0, 10000);
+  const Sge out = pair.a.sge(0, 10000);
+  for (int i = 0; i < 3; ++i)
+    pair.a.post({.opcode = WrOpcode::kRdmaWrite,
+                 .flags = kSendSignaled,
+                 .num_sge = 1,
+                 .sges = &out,
+                 .remote_addr = pair.b.address(0),
+                 .rkey = RKey{pair.b.mr->key}});
+  int count = 0;
+  pair.run([&](Frame&) { return ++count % 7 != 0; });
+  for (int i = 0; i < 20 && pair.a.qp->sq().head() != 3; ++i) pair.run_next_deadline();
+  EXPECT_EQ(pair.a.completions().size(), 3u);
+  EXPECT_TRUE(same(pair.a, 0, pair.b, 0, 10000));
+}
+
+}  // namespace
+}  // namespace roci

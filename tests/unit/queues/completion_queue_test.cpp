@@ -1,0 +1,76 @@
+#include "stack/queues/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace roci {
+namespace {
+
+Cqe numbered(std::uint64_t wr_id) { return {.wr_id = wr_id}; }
+
+TEST(CompletionQueue, poll__takes_oldest_first_across_the_wrap) {
+  Cq cq(3, nullptr);
+  std::uint64_t pushed = 0;
+  std::uint64_t taken = 0;
+  std::array<Cqe, 2> out;
+  for (int round = 0; round < 50; ++round) {
+    while (cq.push(numbered(pushed))) ++pushed;
+    const std::size_t count = cq.poll(out);
+    ASSERT_EQ(count, 2u);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(out[i].wr_id, taken++);
+  }
+}
+
+TEST(CompletionQueue, push__refuses_beyond_the_exact_capacity) {
+  Cq cq(5, nullptr);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(cq.push(numbered(i)));
+  EXPECT_FALSE(cq.push(numbered(5)));
+}
+
+TEST(CompletionQueue, take_event__only_once_for_one_request) {
+  Cq cq(8, nullptr);
+  cq.push(numbered(0));
+  EXPECT_FALSE(cq.take_event());
+  cq.request_notify(false);
+  cq.push(numbered(1));
+  EXPECT_TRUE(cq.take_event());
+  cq.push(numbered(2));
+  EXPECT_FALSE(cq.take_event());
+}
+
+TEST(CompletionQueue, take_event__solicited_request_waits_for_solicited_or_error) {
+  Cq cq(8, nullptr);
+  cq.request_notify(true);
+  cq.push(numbered(0));
+  EXPECT_FALSE(cq.take_event());
+  cq.push({.wr_id = 1, .solicited = true});
+  EXPECT_TRUE(cq.take_event());
+  cq.request_notify(true);
+  cq.push({.wr_id = 2, .status = WcStatus::kWrFlushErr});
+  EXPECT_TRUE(cq.take_event());
+}
+
+TEST(CompletionQueue, request_notify__any_is_not_weakened_by_solicited) {
+  Cq cq(8, nullptr);
+  cq.request_notify(false);
+  cq.request_notify(true);
+  cq.push(numbered(0));
+  EXPECT_TRUE(cq.take_event());
+}
+
+TEST(CompletionQueue, resize__keeps_what_waits_and_refuses_to_lose_it) {
+  Cq cq(4, nullptr);
+  std::array<Cqe, 8> out;
+  for (int i = 0; i < 3; ++i) cq.push(numbered(i));
+  ASSERT_EQ(cq.poll({out.data(), 1}), 1u);
+  for (int i = 3; i < 5; ++i) cq.push(numbered(i));
+  EXPECT_FALSE(cq.resize(3));
+  EXPECT_TRUE(cq.resize(9));
+  EXPECT_EQ(cq.capacity(), 9u);
+  ASSERT_EQ(cq.poll(out), 4u);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(out[i].wr_id, i + 1);
+}
+
+}  // namespace
+}  // namespace roci
