@@ -1,0 +1,205 @@
+#include "drivers/live/live_config.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+namespace roci {
+namespace {
+
+constexpr std::size_t kLongestName = 63;  // as a device's name in verbs, which has 64 bytes with its end
+constexpr std::array<std::string_view, 1> kLinkKinds = {"cable"};
+constexpr std::array<std::string_view, 3> kProgressModes = {"auto", "inline", "thread"};
+constexpr std::array<std::uint32_t, 5> kPathMtus = {256, 512, 1024, 2048, 4096};
+
+std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+
+std::string listed(std::span<const std::string_view> names) {
+  std::string out;
+  for (std::string_view name : names) out += (out.empty() ? "" : ", ") + std::string(name);
+  return out;
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Names become parts of paths and of socket addresses.
+std::string check_name(std::string_view name) {
+  if (name.empty()) return "the name is empty";
+  if (name.size() > kLongestName) return "the name is longer than " + std::to_string(kLongestName) + " bytes";
+  for (char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!plain && c != '_' && c != '-' && c != '.') return "a name has letters, digits, '_', '-' and '.' only";
+  }
+  if (name.front() == '.') return "a name does not start with '.'";
+  return {};
+}
+
+std::string apply_link(std::string_view value, LiveConfig* config) {
+  const std::size_t colon = value.find(':');
+  const std::string_view kind = value.substr(0, colon);
+  if (std::find(kLinkKinds.begin(), kLinkKinds.end(), kind) == kLinkKinds.end())
+    return "no kind of link is called " + quoted(kind) + nearest_hint(kind, kLinkKinds) + "; there is cable:NAME";
+  LinkName link;
+  link.kind = kind;
+  if (colon != std::string_view::npos) link.name = value.substr(colon + 1);
+  if (std::string wrong = check_name(link.name); !wrong.empty()) return wrong;
+  config->link = link;
+  return {};
+}
+
+std::string apply_device_name(std::string_view value, LiveConfig* config) {
+  if (std::string wrong = check_name(value); !wrong.empty()) return wrong;
+  config->device_name = value;
+  return {};
+}
+
+std::string parse_prefix(std::string_view text, IpPrefix* prefix) {
+  const std::string form = quoted(text) + " is not of the form A/LEN, such as 198.18.0.1/24 or fd00::1/64";
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return form;
+  const std::string address(text.substr(0, slash));
+  const auto bits = parse_number<std::uint8_t>(text.substr(slash + 1));
+  in_addr v4{};
+  in6_addr v6{};
+  const bool is_v4 = inet_pton(AF_INET, address.c_str(), &v4) == 1;
+  if (!is_v4 && inet_pton(AF_INET6, address.c_str(), &v6) != 1) return form;
+  if (!bits || *bits < 1 || *bits > (is_v4 ? 32 : 128))
+    return quoted(text) + " has a prefix length out of 1 to " + (is_v4 ? "32" : "128");
+  if (is_v4)
+    prefix->address = IpAddress::v4(ntohl(v4.s_addr));
+  else
+    std::copy(std::begin(v6.s6_addr), std::end(v6.s6_addr), prefix->address.bytes.begin());
+  prefix->prefix_bits = *bits;
+  if (!is_v4 && prefix->address.is_v4()) return quoted(text) + " is an IPv4 address: write it as one";
+  const bool multicast = is_v4 ? (ntohl(v4.s_addr) >> 28) == 0xe : v6.s6_addr[0] == 0xff;
+  const bool unspecified = prefix->address.is_unspecified() || (is_v4 && v4.s_addr == 0);
+  if (multicast || unspecified) return quoted(text) + " is not the address of one host";
+  return {};
+}
+
+std::string apply_addresses(std::string_view value, LiveConfig* config) {
+  std::vector<IpPrefix> addresses;
+  for (std::string_view rest = value;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view text = rest.substr(0, comma);
+    IpPrefix prefix;
+    if (std::string wrong = parse_prefix(text, &prefix); !wrong.empty()) return wrong;
+    for (const IpPrefix& earlier : addresses)
+      if (earlier.address == prefix.address) return quoted(text) + " has an address that is already there";
+    addresses.push_back(prefix);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  config->addresses = std::move(addresses);
+  return {};
+}
+
+std::string apply_host(std::string_view value, LiveConfig* config) {
+  if (std::string wrong = check_name(value); !wrong.empty()) return wrong;
+  config->host = value;
+  return {};
+}
+
+std::string apply_mtu(std::string_view value, LiveConfig* config) {
+  const auto bytes = parse_number<std::uint32_t>(value);
+  if (bytes && std::find(kPathMtus.begin(), kPathMtus.end(), *bytes) != kPathMtus.end()) {
+    config->mtu_bytes = *bytes;
+    return {};
+  }
+  std::string wrong = "not a path MTU of RoCE (256, 512, 1024, 2048 or 4096 bytes)";
+  if (!bytes) return wrong;
+  const auto distance = [&](std::uint32_t mtu) { return mtu > *bytes ? mtu - *bytes : *bytes - mtu; };
+  const auto nearest = std::min_element(kPathMtus.begin(), kPathMtus.end(),
+                                        [&](std::uint32_t a, std::uint32_t b) { return distance(a) < distance(b); });
+  return wrong + ", nearest: " + std::to_string(*nearest);
+}
+
+std::string apply_progress(std::string_view value, LiveConfig* config) {
+  if (std::find(kProgressModes.begin(), kProgressModes.end(), value) == kProgressModes.end())
+    return "not one of " + listed(kProgressModes) + nearest_hint(value, kProgressModes);
+  config->progress = value;
+  return {};
+}
+
+std::string apply_capture(std::string_view value, LiveConfig* config) {
+  if (value.ends_with('/')) return "a folder, not a file";
+  config->capture = value;
+  return {};
+}
+
+constexpr auto kSettings = std::to_array<Setting>({
+    {"link", "ROCI_LINK", "LINK", "what the device is joined to: cable:NAME (default cable:default)", false,
+     apply_link},
+    {"name", "ROCI_NAME", "DEVICE", "name of the device (default roci0)", false, apply_device_name},
+    {"ip", "ROCI_IP", "A/LEN", "an address of the device; may be repeated (default: the link's choice)", true,
+     apply_addresses},
+    {"host", "ROCI_HOST", "NAME", "the host that the process is part of: one MAC, one address", false, apply_host},
+    {"mtu", "ROCI_MTU", "BYTES", "path MTU of the port: 256, 512, 1024, 2048 or 4096 (default 4096)", false, apply_mtu},
+    {"progress", "ROCI_PROGRESS", "MODE", "who does the work: inline (calls of the program), thread, or auto (default)",
+     false, apply_progress},
+    {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
+});
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::span<const Setting> settings() { return kSettings; }
+
+bool parse_live_config(const Environment& environment, LiveConfig* config, std::string* error) {
+  for (const Setting& setting : kSettings) {
+    const char* value = environment(setting.variable);
+    if (value == nullptr || *value == '\0') continue;
+    if (std::string wrong = setting.apply(value, config); !wrong.empty()) {
+      *error = std::string(setting.variable) + "=" + value + ": " + wrong;
+      return false;
+    }
+  }
+  return true;
+}
+
+bool read_live_config(LiveConfig* config, std::string* error) {
+  return parse_live_config([](const char* name) -> const char* { return std::getenv(name); }, config, error);
+}
+
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string nearest_hint(std::string_view word, std::span<const std::string_view> candidates) {
+  const std::string_view nearest = nearest_name(word, candidates);
+  return nearest.empty() ? std::string() : ", nearest: " + quoted(nearest);
+}
+
+}  // namespace roci
