@@ -122,6 +122,36 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   return made.release();
 }
 
+bool LiveDevice::open_link() {
+  const std::string link = config_.link.kind + ":" + config_.link.name;
+  if (config_.link.kind != "cable") {
+    std::fprintf(stderr, "rocinante: link '%s' is of no kind that this build opens; there is cable:NAME\n",
+                 link.c_str());
+    errno = EOPNOTSUPP;
+    return false;
+  }
+  CableConfig cable;
+  cable.name = config_.link.name;
+  cable.host = config_.host;
+  for (const IpPrefix& prefix : config_.addresses) cable.addresses.push_back(prefix.address);
+  std::string error;
+  auto port = CablePort::open(cable, &error);
+  if (port == nullptr) {
+    const int reason = errno;
+    std::fprintf(stderr, "rocinante: %s: %s\n", link.c_str(), error.c_str());
+    errno = reason;
+    return false;
+  }
+  counters_ = reinterpret_cast<Counters*>(port->counter_region().data());
+  port_ = std::move(port);
+  if (config_.capture.empty()) return true;
+  port_ = CapturePort::open(std::move(port_), config_.device_name, config_.capture, &error);
+  if (port_ != nullptr) return true;
+  std::fprintf(stderr, "rocinante: --capture: %s\n", error.c_str());
+  errno = EIO;
+  return false;
+}
+
 bool LiveDevice::start_thread() {
   // The application's signals are for its own threads.
   sigset_t all;

@@ -49,7 +49,7 @@ class Worker {
   /// When a turn is needed even if nothing arrives and nobody posts.
   Instant next_deadline() const { return deadlines_.earliest(); }
   Port& port() { return port_; }
-  Environment& env() { return env_; }
+  QpEnvironment& env() { return env_; }
   QpTable& qps() { return qps_; }
   void deliver_events();
   /// The QP has changed state or route: looks at it in the next turn.
@@ -75,7 +75,7 @@ class Worker {
   Baton baton_;
   Port& port_;
   EventSink& events_;
-  Environment env_;
+  QpEnvironment env_;
   QpTable qps_;
   egress::Fifo fifo_;
   DeadlineHeap<Qp> deadlines_;

@@ -10,8 +10,8 @@
 namespace roci {
 
 /// Owner: whoever holds the baton.
-struct Environment {
-  explicit Environment(Counters& block) : counters(block) {}
+struct QpEnvironment {
+  explicit QpEnvironment(Counters& block) : counters(block) {}
 
   MrTable mrs;
   Counters& counters;

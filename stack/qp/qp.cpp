@@ -11,7 +11,7 @@ constexpr std::uint8_t kMtuCodeToShift = 7;
 
 }  // namespace
 
-Qp::Qp(const QpIdentity& identity, const QpCapacity& capacity, Environment& env)
+Qp::Qp(const QpIdentity& identity, const QpCapacity& capacity, QpEnvironment& env)
     : identity_(identity),
       capacity_(capacity),
       env_(env),

@@ -36,7 +36,7 @@ struct QpIdentity {
 /// Owner: whoever holds the baton of the QP's worker, but for what says "any thread".
 class Qp : public egress::Flow, public DeadlineHook {
  public:
-  Qp(const QpIdentity& identity, const QpCapacity& capacity, Environment& env);
+  Qp(const QpIdentity& identity, const QpCapacity& capacity, QpEnvironment& env);
 
   // Any thread.
   Qpn qpn() const { return identity_.qpn; }
@@ -53,7 +53,7 @@ class Qp : public egress::Flow, public DeadlineHook {
 
   // For the machines.
   const QpAttr& attr() const { return attr_; }
-  Environment& env() { return env_; }
+  QpEnvironment& env() { return env_; }
   Counters& counters() { return env_.counters; }
   const WindowPolicy& window() const { return window_; }
   const Path& path() const { return path_; }
@@ -99,7 +99,7 @@ class Qp : public egress::Flow, public DeadlineHook {
 
   const QpIdentity identity_;
   QpCapacity capacity_;
-  Environment& env_;
+  QpEnvironment& env_;
   std::atomic<QpState> state_{QpState::kReset};
   std::uint32_t mtu_shift_ = 10;
   Route* route_ = nullptr;
