@@ -71,6 +71,10 @@ class Port {
   /// Sends the first frame_bytes.size() slots of the reservation, with these lengths, and gives back the rest.
   virtual void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) = 0;
 
+  /// When the port itself needs a turn, by the clock of `now`, even if nothing arrives and nobody posts: a frame that a
+  /// fault script holds back, say.
+  virtual Instant next_deadline() const { return kNever; }
+
   /// True while the peer is alive but has not taken what was sent, or stands still in the middle of a turn: an
   /// acknowledgement cannot come yet. False where the link cannot know.
   virtual bool peer_stalled(const Route& route) = 0;

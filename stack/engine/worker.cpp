@@ -34,8 +34,8 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   result.more_to_do = !all_received || result.frames_sent >= kMaxFramesPerTurn;
   result.waits_for_room = !fifo_.empty();
   result.at = now;
-  result.next_deadline = deadlines_.earliest();
   port_.end_turn(now);
+  result.next_deadline = next_deadline();
   deliver_events();
   return result;
 }

@@ -5,6 +5,7 @@
 // events. It makes no system call, allocates nothing in the steady state, and is bounded.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -47,7 +48,7 @@ class Worker {
   // Whoever holds the baton.
   TurnResult turn(Instant now, TurnReason reason);
   /// When a turn is needed even if nothing arrives and nobody posts.
-  Instant next_deadline() const { return deadlines_.earliest(); }
+  Instant next_deadline() const { return std::min(deadlines_.earliest(), port_.next_deadline()); }
   Port& port() { return port_; }
   QpEnvironment& env() { return env_; }
   QpTable& qps() { return qps_; }
