@@ -150,21 +150,6 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
 });
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::span<const Setting> settings() { return kSettings; }
@@ -183,23 +168,6 @@ bool parse_live_config(const Environment& environment, LiveConfig* config, std::
 
 bool read_live_config(LiveConfig* config, std::string* error) {
   return parse_live_config([](const char* name) -> const char* { return std::getenv(name); }, config, error);
-}
-
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance >= best_distance) continue;
-    best_distance = distance;
-    best = candidate;
-  }
-  return best;
-}
-
-std::string nearest_hint(std::string_view word, std::span<const std::string_view> candidates) {
-  const std::string_view nearest = nearest_name(word, candidates);
-  return nearest.empty() ? std::string() : ", nearest: " + quoted(nearest);
 }
 
 }  // namespace roci

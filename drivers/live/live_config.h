@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stack/base/nearest_name.h"
 #include "stack/wire/address.h"
 
 namespace roci {
@@ -58,11 +59,5 @@ bool parse_live_config(const Environment& environment, LiveConfig* config, std::
 
 /// The same for the environment of this process.
 bool read_live_config(LiveConfig* config, std::string* error);
-
-/// The candidate nearest to `word` by edit distance; empty when none is near enough to be what was meant.
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
-
-/// `, nearest: "candidate"`, or empty where nearest_name() is.
-std::string nearest_hint(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace roci
