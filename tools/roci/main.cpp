@@ -59,7 +59,6 @@ std::string describe(CLI::App& app, const CLI::ParseError& error) {
 int run_command_line(int argc, char** argv) {
   CLI::App app("RoCE v2 in user space: run RDMA programs without an RDMA NIC.", "roci");
   app.set_version_flag("--version", "roci " ROCI_VERSION);
-  app.require_subcommand(1);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
   // What follows `--` is not ours to parse.
@@ -76,6 +75,10 @@ int run_command_line(int argc, char** argv) {
     print_error(describe(app, error));
     fmt::print(stderr, "`{} --help` tells more.\n",
                &innermost(app) == &app ? "roci" : "roci " + innermost(app).get_name());
+    return kUsageError;
+  }
+  if (app.get_subcommands().empty()) {
+    fmt::print(stderr, "{}", app.help());
     return kUsageError;
   }
   return status;

@@ -1,0 +1,108 @@
+#include "drivers/live/live_config.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace roci {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+/// The error is empty when the variables were taken.
+struct Parsed {
+  LiveConfig config;
+  std::string error;
+};
+
+Parsed parse(const Variables& variables) {
+  Parsed parsed;
+  const auto lookup = [&](const char* name) -> const char* {
+    const auto row = variables.find(name);
+    return row == variables.end() ? nullptr : row->second.c_str();
+  };
+  const bool good = parse_live_config(lookup, &parsed.config, &parsed.error);
+  EXPECT_EQ(good, parsed.error.empty()) << parsed.error;
+  return parsed;
+}
+
+std::string error_of(const char* variable, const std::string& value) { return parse({{variable, value}}).error; }
+
+TEST(LiveConfig, parse_live_config__nothing_set_gives_the_default_cable) {
+  const Parsed parsed = parse({});
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.config.device_name, "roci0");
+  EXPECT_EQ(parsed.config.link.kind, "cable");
+  EXPECT_EQ(parsed.config.link.name, "default");
+  EXPECT_TRUE(parsed.config.addresses.empty());
+  EXPECT_EQ(parsed.config.mtu_bytes, 4096u);
+  EXPECT_EQ(parsed.config.progress, "auto");
+}
+
+TEST(LiveConfig, parse_live_config__an_empty_variable_is_one_not_set) {
+  const Parsed parsed = parse({{"ROCI_LINK", ""}, {"ROCI_IP", ""}, {"ROCI_MTU", ""}});
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.config.link.name, "default");
+}
+
+TEST(LiveConfig, parse_live_config__every_variable_has_its_field) {
+  const Parsed parsed = parse({{"ROCI_LINK", "cable:lab-1"},
+                               {"ROCI_NAME", "roci3"},
+                               {"ROCI_IP", "198.18.0.7/24,fd00::7/64"},
+                               {"ROCI_HOST", "left"},
+                               {"ROCI_MTU", "1024"},
+                               {"ROCI_PROGRESS", "inline"},
+                               {"ROCI_CAPTURE", "/tmp/a b.pcapng"}});
+  EXPECT_EQ(parsed.error, "");
+  EXPECT_EQ(parsed.config.link.name, "lab-1");
+  EXPECT_EQ(parsed.config.device_name, "roci3");
+  EXPECT_EQ(parsed.config.host, "left");
+  EXPECT_EQ(parsed.config.mtu_bytes, 1024u);
+  EXPECT_EQ(parsed.config.progress, "inline");
+  EXPECT_EQ(parsed.config.capture, "/tmp/a b.pcapng");
+  ASSERT_EQ(parsed.config.addresses.size(), 2u);
+  EXPECT_EQ(parsed.config.addresses[0], (IpPrefix{IpAddress::v4(0xc6120007), 24}));
+  const IpAddress v6{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}};
+  EXPECT_EQ(parsed.config.addresses[1], (IpPrefix{v6, 64}));
+}
+
+TEST(LiveConfig, parse_live_config__a_link_without_a_name_is_the_default_one) {
+  EXPECT_EQ(parse({{"ROCI_LINK", "cable"}}).config.link.name, "default");
+}
+
+TEST(LiveConfig, parse_live_config__an_error_names_variable_value_and_nearest) {
+  EXPECT_EQ(error_of("ROCI_LINK", "cabel:x"),
+            "ROCI_LINK=cabel:x: no kind of link is called \"cabel\", nearest: \"cable\"; there is cable:NAME");
+}
+
+TEST(LiveConfig, parse_live_config__refuses_names_that_could_leave_a_folder) {
+  for (const char* link : {"cable:..", "cable:.x", "cable:a/b", "cable:a b", "cable:", "cable:\xc3\xa4"})
+    EXPECT_NE(error_of("ROCI_LINK", link), "") << link;
+  EXPECT_EQ(error_of("ROCI_LINK", "cable:" + std::string(63, 'a')), "");
+  EXPECT_NE(error_of("ROCI_LINK", "cable:" + std::string(64, 'a')), "");
+}
+
+TEST(LiveConfig, parse_live_config__refuses_what_is_not_an_address_of_one_host) {
+  for (const char* ip : {"198.18.0.1", "198.18.0.1/", "198.18.0.1/0", "198.18.0.1/33", "198.18.0.1/+8", "198.18.0/24",
+                         "198.18.0.1/24,", ",", "fd00::1/129", "fd00::g/64", "224.0.0.1/4", "ff02::1/64", "::/64",
+                         "0.0.0.0/8", "::ffff:198.18.0.1/120", "198.18.0.1/24 ", "198.18.0.1/24,198.18.0.1/16"})
+    EXPECT_NE(error_of("ROCI_IP", ip), "") << ip;
+}
+
+TEST(LiveConfig, parse_live_config__mtu_is_one_of_five) {
+  for (const char* mtu : {"256", "512", "1024", "2048", "4096"}) EXPECT_EQ(error_of("ROCI_MTU", mtu), "");
+  for (const char* mtu : {"0", "128", "1500", "8192", "-256", "256x", "99999999999999999999"})
+    EXPECT_NE(error_of("ROCI_MTU", mtu), "") << mtu;
+}
+
+TEST(LiveConfig, nearest_name__a_slip_is_found_and_a_stranger_is_not) {
+  constexpr std::string_view kNames[] = {"link", "mtu", "progress"};
+  EXPECT_EQ(nearest_name("lnik", kNames), "link");
+  EXPECT_EQ(nearest_name("progres", kNames), "progress");
+  EXPECT_EQ(nearest_name("mtu", kNames), "mtu");
+  EXPECT_EQ(nearest_name("completely", kNames), "");
+  EXPECT_EQ(nearest_name("", kNames), "");
+}
+
+}  // namespace
+}  // namespace roci
