@@ -29,7 +29,7 @@ TEST(Rc, send__message_of_three_packets_arrives_whole) {
   pair.a.post({.wr_id = 1, .opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
   pair.run();
   EXPECT_EQ(pair.log, (Log{"> RC_SEND_FIRST psn=100", "> RC_SEND_MIDDLE psn=101", "> RC_SEND_LAST psn=102 ack",
-                           "< RC_ACKNOWLEDGE psn=102 msn=1"}));
+                           "< RC_ACK psn=102 msn=1"}));
   EXPECT_TRUE(same(pair.a, 0, pair.b, 5000, 2500));
   EXPECT_EQ(pair.b.memory[7500], std::byte{});
   const auto received = pair.b.completions();
@@ -63,7 +63,7 @@ TEST(Rc, write_with_immediate__takes_a_receive_and_tells_the_length) {
   EXPECT_EQ(received[0].byte_len, 1025u);
   EXPECT_EQ(received[0].imm_or_rkey, 0x12345678u);
   EXPECT_EQ(received[0].flags & kWcWithImm, kWcWithImm);
-  EXPECT_EQ(pair.log.front(), "> RC_RDMA_WRITE_FIRST psn=100");
+  EXPECT_EQ(pair.log.front(), "> RC_WRITE_FIRST psn=100");
 }
 
 TEST(Rc, read__gap_in_the_response_is_asked_for_again_from_there) {
@@ -79,7 +79,7 @@ TEST(Rc, read__gap_in_the_response_is_asked_for_again_from_there) {
                .rkey = RKey{pair.b.mr->key}});
   int responses = 0;
   pair.run([&](Frame& frame) {
-    return test::describe(frame).find("READ_RESPONSE") == std::string::npos || ++responses != 3;
+    return test::describe(frame).find("READ_RESP") == std::string::npos || ++responses != 3;
   });
   const auto done = pair.a.completions();
   ASSERT_EQ(done.size(), 1u);
@@ -87,7 +87,7 @@ TEST(Rc, read__gap_in_the_response_is_asked_for_again_from_there) {
   EXPECT_TRUE(same(pair.b, 0, pair.a, 10, 5000));
   EXPECT_EQ(pair.a.counters.implied_nak_seq_err, 1u);
   EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 0u);
-  EXPECT_EQ(std::count(pair.log.begin(), pair.log.end(), "> RC_RDMA_READ_REQUEST psn=102 ack"), 1);
+  EXPECT_EQ(std::count(pair.log.begin(), pair.log.end(), "> RC_READ_REQUEST psn=102 ack"), 1);
 }
 
 TEST(Rc, write__lost_packet_is_nakked_once_and_sent_again_from_there) {
@@ -111,15 +111,15 @@ TEST(Rc, write__lost_packet_is_nakked_once_and_sent_again_from_there) {
                .rkey = RKey{pair.b.mr->key}});
   bool lost = false;
   pair.run([&](Frame& frame) {
-    if (lost || test::describe(frame) != "RC_RDMA_WRITE_MIDDLE psn=106") return true;
+    if (lost || test::describe(frame) != "RC_WRITE_MIDDLE psn=106") return true;
     lost = true;
     return false;
   });
   EXPECT_EQ(pair.log,
-            (Log{"> RC_RDMA_WRITE_FIRST psn=105", "> RC_RDMA_WRITE_MIDDLE psn=106 LOST", "> RC_RDMA_WRITE_MIDDLE psn=107",
-                 "> RC_RDMA_WRITE_MIDDLE psn=108", "> RC_RDMA_WRITE_LAST psn=109 ack",
-                 "< RC_ACKNOWLEDGE psn=106 nak=0 msn=1", "> RC_RDMA_WRITE_MIDDLE psn=106", "> RC_RDMA_WRITE_MIDDLE psn=107",
-                 "> RC_RDMA_WRITE_MIDDLE psn=108", "> RC_RDMA_WRITE_LAST psn=109 ack", "< RC_ACKNOWLEDGE psn=109 msn=2"}));
+            (Log{"> RC_WRITE_FIRST psn=105", "> RC_WRITE_MIDDLE psn=106 LOST", "> RC_WRITE_MIDDLE psn=107",
+                 "> RC_WRITE_MIDDLE psn=108", "> RC_WRITE_LAST psn=109 ack",
+                 "< RC_ACK psn=106 nak=0 msn=1", "> RC_WRITE_MIDDLE psn=106", "> RC_WRITE_MIDDLE psn=107",
+                 "> RC_WRITE_MIDDLE psn=108", "> RC_WRITE_LAST psn=109 ack", "< RC_ACK psn=109 msn=2"}));
   EXPECT_TRUE(same(pair.a, 0, pair.b, 0, 5000));
   EXPECT_EQ(pair.a.completions().size(), 1u);
   EXPECT_EQ(pair.a.counters.packet_seq_err, 1u);
@@ -131,7 +131,7 @@ TEST(Rc, send__without_a_receive_is_refused_until_there_is_one) {
   const Sge out = pair.a.sge(0, 10);
   pair.a.post({.opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
   pair.run();
-  EXPECT_EQ(pair.log, (Log{"> RC_SEND_ONLY psn=100 ack", "< RC_ACKNOWLEDGE psn=100 rnr=12 msn=0"}));
+  EXPECT_EQ(pair.log, (Log{"> RC_SEND_ONLY psn=100 ack", "< RC_ACK psn=100 rnr=12 msn=0"}));
   pair.b.post_receive(1, pair.b.sge(0, 10));
   pair.run_next_deadline();
   EXPECT_EQ(pair.b.completions().size(), 1u);
@@ -212,7 +212,7 @@ TEST(Rc, write__bad_rkey_is_refused_and_writes_nothing) {
                .remote_addr = pair.b.address(0),
                .rkey = RKey{pair.b.mr->key ^ 0x10000}});
   pair.run();
-  EXPECT_EQ(pair.log, (Log{"> RC_RDMA_WRITE_ONLY psn=100 ack", "< RC_ACKNOWLEDGE psn=100 nak=2 msn=0"}));
+  EXPECT_EQ(pair.log, (Log{"> RC_WRITE_ONLY psn=100 ack", "< RC_ACK psn=100 nak=2 msn=0"}));
   const auto done = pair.a.completions();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, WcStatus::kRemAccessErr);
