@@ -1,6 +1,6 @@
 // A random generator whose algorithm is fixed here, so that a seed means the same draws on every machine and compiler:
-// xoshiro256** (Blackman and Vigna 2018), its state filled by SplitMix64. For simulation and faults; never for keys on a
-// live port.
+// xoshiro256** (Blackman and Vigna 2018), its state filled by SplitMix64. For simulation and faults; never for keys on
+// a live port.
 #pragma once
 
 #include <array>
@@ -16,6 +16,9 @@ class Random {
     std::uint64_t position = split_mix(seed) ^ (stream * 0x9e37'79b9'7f4a'7c15);
     for (std::uint64_t& word : state_) word = split_mix(position += 0x9e37'79b9'7f4a'7c15);
   }
+
+  /// From the generator's own state, not all zero.
+  explicit Random(const std::array<std::uint64_t, 4>& state) : state_(state) {}
 
   std::uint64_t next() {
     const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
