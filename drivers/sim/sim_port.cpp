@@ -1,0 +1,130 @@
+#include "drivers/sim/sim_port.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "stack/base/assert.h"
+#include "stack/base/bytes.h"
+
+namespace roci::sim {
+namespace {
+
+constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
+constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
+constexpr std::uint32_t kLinkMtuBytes = 4200;
+constexpr std::uint32_t kQpnBlocks = 64;
+
+MacAddress mac_of(std::uint32_t number) {
+  MacAddress mac{{2, 0}};
+  const IpAddress ip = SimPort::v4_address(number);
+  std::copy(ip.bytes.begin() + 12, ip.bytes.end(), mac.bytes.begin() + 2);
+  return mac;
+}
+
+}  // namespace
+
+IpAddress SimPort::v6_address(std::uint32_t number) {
+  IpAddress address{{0xfd}};
+  for (std::size_t i = 0; i < 4; ++i) address.bytes[15 - i] = static_cast<std::uint8_t>((number + 1) >> (8 * i));
+  return address;
+}
+
+SimPort::SimPort(Network& network, std::uint32_t number, ArrivalListener& listener)
+    : network_(network), number_(number), listener_(listener) {
+  ROCI_ASSERT(network.ports().size() == number);
+  network.add_port(this);
+}
+
+SimPort::~SimPort() {
+  for (const PooledFrame& frame : arrived_) network_.free(frame);
+}
+
+PortAttributes SimPort::attributes() const {
+  return {.mac = mac_of(number_),
+          .addresses = {v4_address(number_), v6_address(number_)},
+          .link_mtu_bytes = kLinkMtuBytes,
+          .speed_bps = 100'000'000'000,
+          .qpn_block = number_ % kQpnBlocks};
+}
+
+Route* SimPort::acquire_route(const IpAddress& destination, Qpn) {
+  auto route = std::make_unique<SimRoute>();
+  for (std::uint32_t i = 0; i < network_.ports().size(); ++i)
+    if (destination == v4_address(i) || destination == v6_address(i)) route->peer = i;
+  const MacAddress target = route->peer == kNowhere ? MacAddress{} : mac_of(route->peer);
+  const MacAddress own = mac_of(number_);
+  std::memcpy(route->l2.data(), target.bytes.data(), target.bytes.size());
+  std::memcpy(route->l2.data() + 6, own.bytes.data(), own.bytes.size());
+  store_be<std::uint16_t>(route->l2.data() + 12, destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6);
+  routes_.push_back(std::move(route));
+  return routes_.back().get();
+}
+
+void SimPort::release_route(Route* route) {
+  std::erase_if(routes_, [route](const auto& made) { return made.get() == route; });
+}
+
+void SimPort::begin_turn(Instant now, TurnReason) {
+  now_ = now;
+  room_at_ = {};
+}
+
+void SimPort::arrive(PooledFrame frame) {
+  arrived_.push_back(frame);
+  listener_.on_frame_ready();
+}
+
+std::size_t SimPort::rx_burst(std::span<RxFrame> out) {
+  ROCI_ASSERT(lent_ == 0);
+  lent_ = std::min(out.size(), arrived_.size());
+  for (std::size_t i = 0; i < lent_; ++i) out[i] = {network_.memory(arrived_[i]), arrived_[i].size};
+  return lent_;
+}
+
+void SimPort::rx_release() {
+  for (; lent_ > 0; --lent_) {
+    network_.free(arrived_.front());
+    arrived_.pop_front();
+  }
+}
+
+std::size_t SimPort::tx_reserve(Route& route, std::span<TxSlot> out) {
+  ROCI_ASSERT(reserved_.empty());
+  const std::uint32_t peer = static_cast<SimRoute&>(route).peer;
+  std::uint32_t room = kUnreachableRoom;
+  if (peer != kNowhere) {
+    SimLink& link = network_.link(number_, peer);
+    room = link.room(now_);
+    if (room == 0) room_at_ = room_at_ == Instant{} ? link.room_at() : std::min(room_at_, link.room_at());
+  }
+  const std::size_t count = std::min<std::size_t>(out.size(), room);
+  for (std::size_t i = 0; i < count; ++i) {
+    reserved_.push_back(network_.allocate());
+    out[i].data = network_.memory(reserved_.back());
+  }
+  return count;
+}
+
+void SimPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) {
+  ROCI_ASSERT(frame_bytes.size() <= reserved_.size());
+  const std::uint32_t peer = static_cast<SimRoute&>(route).peer;
+  for (std::size_t i = 0; i < reserved_.size(); ++i) {
+    PooledFrame frame = reserved_[i];
+    if (i >= frame_bytes.size() || peer == kNowhere) {
+      if (i < frame_bytes.size()) ++unreachable_frames_;
+      network_.free(frame);
+      continue;
+    }
+    ROCI_ASSERT(frame_bytes[i] <= kMaxFrameBytes);
+    frame.size = frame_bytes[i];
+    network_.link(number_, peer).send(frame, now_);
+  }
+  reserved_.clear();
+}
+
+bool SimPort::peer_stalled(const Route& route) {
+  const std::uint32_t peer = static_cast<const SimRoute&>(route).peer;
+  return peer != kNowhere && network_.ports()[peer]->stalled_;
+}
+
+}  // namespace roci::sim

@@ -1,0 +1,47 @@
+// A simulation: a clock, a segment and its hosts. No real clock, no threads; the same seed gives the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "drivers/sim/event_queue.h"
+#include "drivers/sim/network.h"
+#include "drivers/sim/sim_host.h"
+
+namespace roci::sim {
+
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed) : seed_(seed), network_(events_) {}
+
+  std::uint64_t seed() const { return seed_; }
+  EventQueue& events() { return events_; }
+  Network& network() { return network_; }
+  Instant now() const { return events_.now(); }
+
+  SimHost& add_host(const HostConfig& config = {}) {
+    hosts_.push_back(std::make_unique<SimHost>(network_, static_cast<std::uint32_t>(hosts_.size()), seed_, config));
+    return *hosts_.back();
+  }
+  SimHost& host(std::uint32_t number) { return *hosts_[number]; }
+  std::size_t hosts() const { return hosts_.size(); }
+
+  /// Lets things happen until `done()` or `end`; true if it was done. Looks after each event.
+  template <class Done>
+  bool run(Instant end, Done done) {
+    while (!done()) {
+      if (events_.next_at() > end) return false;
+      events_.step();
+    }
+    return true;
+  }
+
+ private:
+  const std::uint64_t seed_;
+  EventQueue events_;
+  Network network_;
+  std::vector<std::unique_ptr<SimHost>> hosts_;
+};
+
+}  // namespace roci::sim
