@@ -18,9 +18,10 @@ def check_equal(got, wanted, what="value"):
     check(got == wanted, f"{what}: got {got!r}, wanted {wanted!r}")
 
 
-def _say(text):
+def _explain(name, text):
+    # Meson shows standard error of a failed test; of standard output it reads only the verdicts.
     for line in str(text).splitlines():
-        print(f"# {line}", flush=True)
+        print(f"# {name}: {line}", file=sys.stderr, flush=True)
 
 
 def run(cases):
@@ -34,10 +35,10 @@ def run(cases):
         except Skip as reason:
             verdict = f"ok {number} - {name} # SKIP {reason}"
         except AssertionError as failure:
-            _say(failure)
+            _explain(name, failure)
             verdict = f"not ok {number} - {name}"
         except Exception:
-            _say(traceback.format_exc())
+            _explain(name, traceback.format_exc())
             verdict = f"not ok {number} - {name}"
         print(verdict, flush=True)
     return 0
