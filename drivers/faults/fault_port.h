@@ -34,7 +34,9 @@ class FaultPort : public Port {
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
   Instant next_deadline() const override;
   bool peer_stalled(const Route& route) override { return inner_->peer_stalled(route); }
-  bool wait(Duration at_most, bool deep) override { return inner_->wait(at_most, deep); }
+  void prepare_wait(bool deep) override { inner_->prepare_wait(deep); }
+  bool wait(Duration at_most) override { return inner_->wait(at_most); }
+  void cancel_wait() override { inner_->cancel_wait(); }
   void wake() override { inner_->wake(); }
 
  private:

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "drivers/cable/cable.h"
-#include "drivers/capture/capture.h"
 #include "drivers/live/clock.h"
 
 namespace roci {
@@ -133,6 +132,7 @@ bool LiveDevice::open_link() {
   CableConfig cable;
   cable.name = config_.link.name;
   cable.host = config_.host;
+  cable.device_name = config_.device_name;
   for (const IpPrefix& prefix : config_.addresses) cable.addresses.push_back(prefix.address);
   std::string error;
   auto port = CablePort::open(cable, &error);
@@ -144,12 +144,7 @@ bool LiveDevice::open_link() {
   }
   counters_ = reinterpret_cast<Counters*>(port->counter_region().data());
   port_ = std::move(port);
-  if (config_.capture.empty()) return true;
-  port_ = CapturePort::open(std::move(port_), config_.device_name, config_.capture, &error);
-  if (port_ != nullptr) return true;
-  std::fprintf(stderr, "rocinante: --capture: %s\n", error.c_str());
-  errno = EIO;
-  return false;
+  return true;
 }
 
 bool LiveDevice::start_thread() {
@@ -227,9 +222,15 @@ void LiveDevice::wake_sleeper(const TurnResult& result) {
   if (result.more_to_do || result.waits_for_room || result.next_deadline.ps < until) port_->wake();
 }
 
-TurnResult LiveDevice::turn_in_background() {
-  if (!device_->worker().baton().try_lock()) return {.at = live_now()};
+/// Nothing if another thread has the baton.
+std::optional<TurnResult> LiveDevice::turn_in_background() {
+  if (!device_->worker().baton().try_lock()) return std::nullopt;
   return turn_holding_baton(TurnReason::kBackground);
+}
+
+bool LiveDevice::callers_turn(Instant now) const {
+  const Instant last_poll{last_poll_ps_.load(std::memory_order_relaxed)};
+  return last_poll.ps != INT64_MIN && now - last_poll < kCallerRecent;
 }
 
 void LiveDevice::run() {
@@ -237,40 +238,46 @@ void LiveDevice::run() {
   Instant last_work = live_now();
   bool spun_for_nothing = false;
   while (!stop_.load(std::memory_order_relaxed)) {
-    const TurnResult result = turn_in_background();
-    if (result.worked()) {
+    const std::optional<TurnResult> result = turn_in_background();
+    const Instant now = result.has_value() ? result->at : live_now();
+    if (result.has_value() && result->worked()) {
       // Looking before sleeping paid off if it found this work.
-      if (!spun_for_nothing && mode_ != ProgressMode::kInline) spin_ = std::min(kLongestSpin, spin_ + spin_);
+      if (!spun_for_nothing && mode_ != ProgressMode::kInline)
+        spin_ = std::min(kLongestSpin, std::max(spin_ + spin_, kProbeSpin));
       spun_for_nothing = false;
-      last_work = result.at;
+      last_work = now;
       continue;
     }
-    if (result.at - last_work < spin_) {
+    if (now - last_work < spin_ && !callers_turn(now)) {
       __builtin_ia32_pause();
       continue;
     }
     // On a core shared with a busy application, looking only keeps that application from running.
     if (mode_ == ProgressMode::kAuto) spin_ = {spin_.ps / 2};
     spun_for_nothing = true;
-    sleep(result.at, result);
+    sleep(now, result.value_or(TurnResult{.at = now}));
   }
 }
 
 void LiveDevice::sleep(Instant now, const TurnResult& result) {
-  const Instant last_poll{last_poll_ps_.load(std::memory_order_relaxed)};
-  const bool callers_turn = last_poll.ps != INT64_MIN && now - last_poll < kCallerRecent;
+  bool rung = false;
+  const bool callers = callers_turn(now);
   Duration longest = kLongestSleep;
   if (result.waits_for_room)
     longest = kNapForRoom;
-  else if (callers_turn)
+  else if (callers)
     longest = kNapWhileCallersTurn;
   const Instant until = std::min(now + longest, result.next_deadline);
-  if (until <= now) return;
+  if (until <= now || stop_.load(std::memory_order_relaxed)) return;
   asleep_until_ps_.store(until.ps, std::memory_order_seq_cst);
-  // What was posted before the store above found nobody asleep to wake.
-  const bool deep = !callers_turn && !result.waits_for_room;
-  bool rung = false;
-  if (!device_->worker().has_rung() && !stop_.load(std::memory_order_relaxed)) rung = port_->wait(until - now, deep);
+  port_->prepare_wait(!callers && !result.waits_for_room);
+  // What was posted or arrived before this was said found nobody asleep to wake: one more turn looks for it. If
+  // somebody else has the baton, that turn may have looked too early.
+  const std::optional<TurnResult> last_look = turn_in_background();
+  if (!last_look.has_value() || last_look->worked() || last_look->next_deadline < until)
+    port_->cancel_wait();
+  else
+    rung = port_->wait(until - now);
   asleep_until_ps_.store(INT64_MIN, std::memory_order_seq_cst);
   if (!rung || mode_ != ProgressMode::kAuto) return;
   if (++rings_since_probe_ >= kRingsPerProbe) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "drivers/live/live_config.h"
 #include "stack/base/counters.h"
@@ -50,7 +51,8 @@ class LiveDevice {
 
   // The background thread.
   void run();
-  TurnResult turn_in_background();
+  std::optional<TurnResult> turn_in_background();
+  bool callers_turn(Instant now) const;
   void sleep(Instant now, const TurnResult& result);
 
   TurnResult turn_holding_baton(TurnReason reason);

@@ -52,7 +52,9 @@ class SimPort : public Port {
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
   bool peer_stalled(const Route& route) override;
-  bool wait(Duration, bool) override { return false; }
+  void prepare_wait(bool) override {}
+  bool wait(Duration) override { return false; }
+  void cancel_wait() override {}
   void wake() override {}
 
  private:

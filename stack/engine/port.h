@@ -79,9 +79,15 @@ class Port {
   /// acknowledgement cannot come yet. False where the link cannot know.
   virtual bool peer_stalled(const Route& route) = 0;
 
-  /// Background thread only, without the baton: sleeps until rung, or for `at_most`. `deep` announces to the peers that
-  /// nobody turns this worker, so that each frame rings; returns at once if frames are waiting. False: the time is over.
-  virtual bool wait(Duration at_most, bool deep) = 0;
+  // The background thread, without the baton. It says that it is about to sleep, turns the worker once more, for what
+  // arrived unheard before, and then sleeps.
+  /// From now on wake() and peers end the wait() that follows. `deep` tells the peers that nobody turns this worker, so
+  /// that each frame rings.
+  virtual void prepare_wait(bool deep) = 0;
+  /// Sleeps until rung, or for `at_most`. False: the time is over.
+  virtual bool wait(Duration at_most) = 0;
+  /// Instead of wait(): the last turn found work.
+  virtual void cancel_wait() = 0;
   /// Any thread: ends a wait() of this port.
   virtual void wake() = 0;
 };

@@ -60,7 +60,9 @@ class TestPort : public Port {
       sent.emplace_back(slots_[i].begin(), slots_[i].begin() + frame_bytes[i]);
   }
   bool peer_stalled(const Route&) override { return stalled; }
-  bool wait(Duration, bool) override { return false; }
+  void prepare_wait(bool) override {}
+  bool wait(Duration) override { return false; }
+  void cancel_wait() override {}
   void wake() override {}
 
   std::deque<Frame> sent;

@@ -1,0 +1,149 @@
+#include "drivers/cable/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace roci::cable {
+namespace {
+
+constexpr std::size_t kHeadBytes = kRingsOffset;
+
+struct flock lock_record(short type, std::uint32_t byte) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return lock;
+}
+
+}  // namespace
+
+std::string file_path(const std::string& name) {
+  return "/dev/shm/roci." + std::to_string(getuid()) + "." + name;
+}
+
+SharedFile::~SharedFile() { close(); }
+
+void SharedFile::close() {
+  if (base_ != nullptr) munmap(base_, kHeadBytes);
+  if (fd_ >= 0) ::close(fd_);
+  base_ = nullptr;
+  fd_ = -1;
+}
+
+bool SharedFile::set_lock(short type, std::uint32_t byte, bool wait) {
+  struct flock lock = lock_record(type, byte);
+  int result = 0;
+  do {
+    result = fcntl(fd_, wait ? F_SETLKW : F_SETLK, &lock);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
+void SharedFile::lock_join() { set_lock(F_WRLCK, kJoinLockByte, true); }
+void SharedFile::unlock_join() { set_lock(F_UNLCK, kJoinLockByte, false); }
+bool SharedFile::lock_end(std::uint32_t end) { return set_lock(F_WRLCK, end, false); }
+void SharedFile::unlock_end(std::uint32_t end) { set_lock(F_UNLCK, end, false); }
+
+bool SharedFile::end_is_alive(std::uint32_t end) const {
+  struct flock lock = lock_record(F_WRLCK, end);
+  return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool SharedFile::any_end_is_alive() const {
+  struct flock lock = lock_record(F_WRLCK, 0);
+  lock.l_len = kMaxEnds;
+  return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+void SharedFile::unlink() { ::unlink(path_.c_str()); }
+
+bool SharedFile::map_head(bool writable) {
+  void* memory = mmap(nullptr, kHeadBytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd_, 0);
+  if (memory == MAP_FAILED) return false;
+  base_ = static_cast<std::byte*>(memory);
+  return true;
+}
+
+bool SharedFile::initialise() {
+  if (ftruncate(fd_, kFileBytes) != 0) return false;
+  // Reserved, so that a full /dev/shm is an error here and not a SIGBUS later.
+  if (fallocate(fd_, 0, 0, kHeadBytes) != 0) return false;
+  if (!map_head(true)) return false;
+  FileHeader& head = header();
+  head.magic = kMagic;
+  head.layout_version = kLayoutVersion;
+  head.slot_bytes = kSlotBytes;
+  head.slots = kSlots;
+  head.next_epoch = 1;
+  return true;
+}
+
+bool SharedFile::open_and_lock(const std::string& name, std::string* error) {
+  path_ = file_path(name);
+  for (;;) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat status {};
+    if (fd_ < 0 || fstat(fd_, &status) != 0) {
+      *error = path_ + ": " + std::strerror(errno);
+      return false;
+    }
+    if (status.st_uid != getuid()) {
+      *error = path_ + ": belongs to another user";
+      errno = EACCES;
+      return false;
+    }
+    lock_join();
+    fstat(fd_, &status);
+    const bool gone = status.st_nlink == 0;
+    const bool stale = !gone && status.st_size != 0 && !any_end_is_alive();
+    if (stale) unlink();
+    if (gone || stale) {
+      close();
+      continue;
+    }
+    if (status.st_size == 0) {
+      if (initialise()) return true;
+      const int reason = errno;
+      *error = path_ + ": " + std::strerror(reason);
+      unlink();
+      errno = reason;
+      return false;
+    }
+    const bool mapped = status.st_size == static_cast<off_t>(kFileBytes) && map_head(true);
+    if (mapped && header().magic == kMagic && header().layout_version == kLayoutVersion) return true;
+    *error = path_ + ": in use by another version of this program";
+    errno = EPROTO;
+    return false;
+  }
+}
+
+bool SharedFile::open_for_reading(const std::string& path) {
+  path_ = path;
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat status {};
+  if (fd_ < 0 || fstat(fd_, &status) != 0 || status.st_size != static_cast<off_t>(kFileBytes)) return false;
+  return map_head(false) && header().magic == kMagic && header().layout_version == kLayoutVersion;
+}
+
+std::byte* SharedFile::map_ring(std::uint32_t producer, std::uint32_t consumer, bool reserve) {
+  const auto offset = static_cast<off_t>(ring_offset(producer, consumer));
+  if (reserve && fallocate(fd_, 0, offset, kRingBytes) != 0) return nullptr;
+  void* memory = mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, offset);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+void SharedFile::unmap_ring(std::byte* ring) { munmap(ring, kRingBytes); }
+
+void SharedFile::discard_ring(std::uint32_t producer, std::uint32_t consumer) {
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(ring_offset(producer, consumer)),
+            kRingBytes);
+}
+
+}  // namespace roci::cable
