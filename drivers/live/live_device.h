@@ -37,6 +37,8 @@ class LiveDevice {
  private:
   class SystemEntropy;
 
+  friend struct std::default_delete<LiveDevice>;
+
   LiveDevice(const LiveConfig& config, std::uint32_t generation);
   ~LiveDevice();
   LiveDevice(const LiveDevice&) = delete;

@@ -31,6 +31,7 @@ struct Instant {
   constexpr Instant operator+(Duration d) const { return {ps + d.ps}; }
   constexpr Instant operator-(Duration d) const { return {ps - d.ps}; }
   constexpr Duration operator-(Instant o) const { return {ps - o.ps}; }
+  constexpr std::int64_t ns() const { return ps / 1000; }
 };
 
 /// A deadline that never comes.

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "stack/base/types.h"
@@ -34,7 +36,7 @@ struct PortAttributes {
   std::vector<IpAddress> addresses;  ///< the GID table, in order
   std::uint32_t link_mtu_bytes = 0;  ///< largest IP packet
   std::uint64_t speed_bps = 0;
-  std::uint32_t qpn_block = 0;       ///< top 6 bits of every QPN made on this port
+  std::uint32_t qpn_block = 0;  ///< top 6 bits of every QPN made on this port
   bool link_up = true;
 };
 
@@ -90,6 +92,35 @@ class Port {
   virtual void cancel_wait() = 0;
   /// Any thread: ends a wait() of this port.
   virtual void wake() = 0;
+};
+
+/// A port around another: forwards everything; what it changes, a subclass overrides. Owner: as Port.
+class PortDecorator : public Port {
+ public:
+  explicit PortDecorator(std::unique_ptr<Port> inner) : inner_(std::move(inner)) {}
+
+  PortAttributes attributes() const override { return inner_->attributes(); }
+  Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) override {
+    return inner_->acquire_route(destination, dest_qpn);
+  }
+  void release_route(Route* route) override { inner_->release_route(route); }
+  void begin_turn(Instant now, TurnReason reason) override { inner_->begin_turn(now, reason); }
+  void end_turn(Instant now) override { inner_->end_turn(now); }
+  std::size_t rx_burst(std::span<RxFrame> out) override { return inner_->rx_burst(out); }
+  void rx_release() override { inner_->rx_release(); }
+  std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override { return inner_->tx_reserve(route, out); }
+  void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override {
+    inner_->tx_commit(route, frame_bytes);
+  }
+  Instant next_deadline() const override { return inner_->next_deadline(); }
+  bool peer_stalled(const Route& route) override { return inner_->peer_stalled(route); }
+  void prepare_wait(bool deep) override { inner_->prepare_wait(deep); }
+  bool wait(Duration at_most) override { return inner_->wait(at_most); }
+  void cancel_wait() override { inner_->cancel_wait(); }
+  void wake() override { inner_->wake(); }
+
+ protected:
+  const std::unique_ptr<Port> inner_;
 };
 
 }  // namespace roci

@@ -23,6 +23,7 @@ Worker::Worker(Port& port, EventSink& events, Counters& counters)
 TurnResult Worker::turn(Instant now, TurnReason reason) {
   ++env_.counters.turns;
   if (reason == TurnReason::kBackground) ++env_.counters.turns_background;
+  env_.now = now;
   port_.begin_turn(now, reason);
   TurnResult result{};
   result.frames_received = receive(now);

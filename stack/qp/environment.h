@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stack/base/counters.h"
+#include "stack/base/types.h"
 #include "stack/mem/memory.h"
 #include "stack/queues/completion_queue.h"
 
@@ -13,13 +14,15 @@ namespace roci {
 struct QpEnvironment {
   explicit QpEnvironment(Counters& block) : counters(block) {}
 
+  Instant now{};  ///< of the turn under way
   MrTable mrs;
   Counters& counters;
   std::vector<Cq*> touched_cqs;     ///< got a CQE since the last delivery of events
   std::vector<AsyncEvent> events;   ///< raised since the last delivery of events
 
   /// Adds a CQE. A full CQ loses it: counted, and the CQ's error event is raised once.
-  void complete(Cq& cq, const Cqe& cqe) {
+  void complete(Cq& cq, Cqe cqe) {
+    cqe.timestamp_ns = static_cast<std::uint64_t>(now.ns());
     if (!cq.push(cqe)) [[unlikely]] {
       ++counters.cq_overflow;
       if (!std::exchange(cq.overrun, true)) raise({.type = AsyncEventType::kCqErr, .cq = &cq});

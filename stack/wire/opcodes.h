@@ -186,7 +186,7 @@ constexpr const OpcodeInfo& opcode_info(Opcode opcode) { return kOpcodes[static_
 constexpr bool follows(Opcode previous, Opcode next) {
   const OpcodeInfo& before = opcode_info(previous);
   const OpcodeInfo& after = opcode_info(next);
-  if (before.transport != after.transport || !after.is_request()) return false;
+  if (before.transport != after.transport || !before.is_request() || !after.is_request()) return false;
   if (before.is_last()) return after.is_first();
   return !after.is_first() && after.operation == before.operation;
 }

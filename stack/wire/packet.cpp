@@ -84,10 +84,11 @@ ParseStatus parse_packet(std::span<const std::byte> header, std::uint32_t frame_
   if (header.size() < EthernetHeader::kSize) return ParseStatus::kTruncated;
   std::uint16_t ether_type = load_be<std::uint16_t>(header.data() + 12);
   view->l3_offset = EthernetHeader::kSize;
-  if (ether_type == kEtherTypeVlan) {
+  view->has_vlan = ether_type == kEtherTypeVlan;
+  view->vlan_tci = 0;
+  if (view->has_vlan) {
     if (header.size() < EthernetHeader::kSize + VlanTag::kSize) return ParseStatus::kTruncated;
     const VlanTag tag = VlanTag::read(header.data() + EthernetHeader::kSize);
-    view->has_vlan = true;
     view->vlan_tci = tag.tci;
     view->l3_offset += VlanTag::kSize;
     ether_type = tag.ether_type;
@@ -112,6 +113,8 @@ ParseStatus parse_l3_packet(std::span<const std::byte> header, std::uint32_t pac
                             PacketView* view) {
   view->header_ = header;
   view->l3_offset = 0;
+  view->has_vlan = false;
+  view->vlan_tci = 0;
   view->is_v4 = is_v4;
   return parse_from_l3(view, packet_bytes);
 }

@@ -1,0 +1,110 @@
+// Protection domains and memory regions.
+#include <cerrno>
+
+#include "verbs-shim/ibverbs/objects.h"
+
+namespace roci::shim {
+namespace {
+
+/// Access flags as the stack knows them. False for a flag that is neither known nor optional.
+bool make_access(unsigned flags, std::uint32_t* access) {
+  constexpr unsigned kIgnored = unsigned{IBV_ACCESS_HUGETLB} | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
+  constexpr unsigned kKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
+  if ((flags & ~(kKnown | kIgnored)) != 0) return false;
+  *access = flags & kKnown;
+  return true;
+}
+
+ibv_mr* register_memory(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned flags) {
+  std::uint32_t access = 0;
+  if (is_detached(pd->context)) return fail_with<ibv_mr>(EIO);
+  if (!make_access(flags, &access)) return fail_with<ibv_mr>(EOPNOTSUPP);
+  auto* shim = new ShimMr{};
+  const int error = device_of(pd->context).reg_mr(from(pd)->pd, addr, length, iova, access, &shim->mr);
+  if (error != 0) {
+    delete shim;
+    return fail_with<ibv_mr>(error);
+  }
+  shim->base = {.context = pd->context,
+                .pd = pd,
+                .addr = addr,
+                .length = length,
+                .handle = shim->mr->key & MrTable::kIndexMask,
+                .lkey = shim->mr->key,
+                .rkey = shim->mr->key};
+  return &shim->base;
+}
+
+}  // namespace
+}  // namespace roci::shim
+
+using namespace roci::shim;
+
+ROCI_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  if (is_detached(context)) return fail_with<ibv_pd>(EIO);
+  auto* shim = new ShimPd{};
+  if (const int error = device_of(context).alloc_pd(&shim->pd); error != 0) {
+    delete shim;
+    return fail_with<ibv_pd>(error);
+  }
+  shim->base = {.context = context, .handle = shim->pd->handle};
+  return &shim->base;
+}
+
+ROCI_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (!is_detached(pd->context))
+    if (const int error = device_of(pd->context).dealloc_pd(from(pd)->pd); error != 0) return error;
+  delete from(pd);
+  return 0;
+}
+
+ROCI_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, std::size_t length, int access) {
+  return register_memory(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned>(access));
+}
+
+ROCI_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
+  return register_memory(pd, addr, length, iova, static_cast<unsigned>(access));
+}
+
+ROCI_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                                     unsigned access) {
+  return register_memory(pd, addr, length, iova, access);
+}
+
+ROCI_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
+  return fail_with<ibv_mr>(EOPNOTSUPP);
+}
+
+ROCI_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access) {
+  constexpr int kAll = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+  std::uint32_t rights = 0;
+  const bool pd_changes = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool rights_change = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const auto refuse = [](int error) {
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
+  };
+  if (is_detached(mr->context)) return refuse(EIO);
+  if (flags == 0 || (flags & ~kAll) != 0) return refuse(EINVAL);
+  if (moves && (addr == nullptr || length == 0)) return refuse(EINVAL);
+  if (pd_changes && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
+  if (rights_change && !make_access(static_cast<unsigned>(access), &rights)) return refuse(EOPNOTSUPP);
+  const roci::MemoryRange range{addr, length, reinterpret_cast<std::uintptr_t>(addr)};
+  const int error = device_of(mr->context).rereg_mr(from(mr)->mr, pd_changes ? from(pd)->pd : nullptr,
+                                                    moves ? &range : nullptr, rights_change ? &rights : nullptr);
+  if (error != 0) return refuse(error);
+  if (pd_changes) mr->pd = pd;
+  if (moves) {
+    mr->addr = addr;
+    mr->length = length;
+  }
+  return 0;
+}
+
+ROCI_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  if (!is_detached(mr->context)) device_of(mr->context).dereg_mr(from(mr)->mr);
+  delete from(mr);
+  return 0;
+}
