@@ -7,7 +7,7 @@
 namespace roci {
 
 FaultPort::FaultPort(std::unique_ptr<Port> inner, FaultScript script, std::uint32_t frames)
-    : inner_(std::move(inner)),
+    : PortDecorator(std::move(inner)),
       injector_(std::move(script)),
       tx_(injector_, FaultDirection::kTx, frames),
       rx_(injector_, FaultDirection::kRx, frames),

@@ -9,8 +9,8 @@
 
 namespace roci::sim {
 
-SimLink::SimLink(Network& network, std::uint32_t from, std::uint32_t to, const LinkConfig& config)
-    : network_(network), from_(from), to_(to), config_(config) {
+SimLink::SimLink(Network& network, std::uint32_t to, const LinkConfig& config)
+    : network_(network), to_(to), config_(config) {
   if (config.faults != nullptr) faults_ = std::make_unique<FaultLine>(*config.faults, FaultDirection::kTx);
 }
 
@@ -28,10 +28,8 @@ std::uint32_t SimLink::room(Instant now) {
 }
 
 void SimLink::send(PooledFrame frame, Instant now) {
-  const std::span<std::byte> bytes(network_.memory(frame), frame.size);
-  if (network_.tap() != nullptr) network_.tap()->on_sent(now, from_, to_, bytes);
   if (faults_ == nullptr) return transmit(frame, now);
-  faults_->put({.bytes = bytes}, now,
+  faults_->put({.bytes = {network_.memory(frame), frame.size}}, now,
                [this, now](const FaultLine::Frame& leaving) { return transmit_copy(leaving.bytes, now); });
   faults_->recycle();
   network_.free(frame);
@@ -70,19 +68,18 @@ void SimLink::on_event(Instant now, std::uint64_t argument) {
   }
   const PooledFrame frame{.index = static_cast<std::uint32_t>(argument >> 32),
                           .size = static_cast<std::uint32_t>(argument)};
-  if (network_.tap() != nullptr) network_.tap()->on_arrived(now, from_, to_, {network_.memory(frame), frame.size});
   network_.ports()[to_]->arrive(frame);
 }
 
 void Network::set_link(std::uint32_t from, std::uint32_t to, const LinkConfig& config) {
   std::unique_ptr<SimLink>& link = links_[{from, to}];
   ROCI_ASSERT(link == nullptr || link->sent_frames() == 0);
-  link = std::make_unique<SimLink>(*this, from, to, config);
+  link = std::make_unique<SimLink>(*this, to, config);
 }
 
 SimLink& Network::link(std::uint32_t from, std::uint32_t to) {
   std::unique_ptr<SimLink>& link = links_[{from, to}];
-  if (link == nullptr) link = std::make_unique<SimLink>(*this, from, to, default_link_);
+  if (link == nullptr) link = std::make_unique<SimLink>(*this, to, default_link_);
   return *link;
 }
 

@@ -29,14 +29,6 @@ struct LinkConfig {
   FaultInjector* faults = nullptr;   ///< judges frames as they enter, direction kTx; outlives the network
 };
 
-/// Sees every frame twice: as its host sent it, before faults, and as it arrives.
-class WireTap {
- public:
-  virtual ~WireTap() = default;
-  virtual void on_sent(Instant now, std::uint32_t from, std::uint32_t to, std::span<const std::byte> frame) = 0;
-  virtual void on_arrived(Instant now, std::uint32_t from, std::uint32_t to, std::span<const std::byte> frame) = 0;
-};
-
 /// A frame on its way: an index into the network's pool.
 struct PooledFrame {
   std::uint32_t index = 0;
@@ -46,7 +38,7 @@ struct PooledFrame {
 /// One directed pair of hosts.
 class SimLink : public EventTarget {
  public:
-  SimLink(Network& network, std::uint32_t from, std::uint32_t to, const LinkConfig& config);
+  SimLink(Network& network, std::uint32_t to, const LinkConfig& config);
 
   std::uint32_t room(Instant now);
   /// When room() grows next; only meaningful while there is none.
@@ -67,7 +59,6 @@ class SimLink : public EventTarget {
   Duration time_on_wire(std::uint32_t frame_bytes) const;
 
   Network& network_;
-  const std::uint32_t from_;
   const std::uint32_t to_;
   const LinkConfig config_;
   std::unique_ptr<FaultLine> faults_;
@@ -89,9 +80,6 @@ class Network {
   /// Before the first frame from `from` to `to`.
   void set_link(std::uint32_t from, std::uint32_t to, const LinkConfig& config);
   SimLink& link(std::uint32_t from, std::uint32_t to);
-  /// Null for none; outlives the network.
-  void set_tap(WireTap* tap) { tap_ = tap; }
-  WireTap* tap() const { return tap_; }
 
   void add_port(SimPort* port) { ports_.push_back(port); }
   std::span<SimPort* const> ports() const { return ports_; }
@@ -109,7 +97,6 @@ class Network {
   std::vector<SimPort*> ports_;
   std::vector<std::unique_ptr<std::byte[]>> pool_;
   std::vector<std::uint32_t> free_;
-  WireTap* tap_ = nullptr;
 };
 
 }  // namespace roci::sim

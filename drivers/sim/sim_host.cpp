@@ -20,11 +20,7 @@ SimHost::SimHost(Network& network, std::uint32_t number, std::uint64_t seed, con
   auto sim_port = std::make_unique<SimPort>(network, number, *this);
   sim_port_ = sim_port.get();
   port_ = std::move(sim_port);
-  if (config.port_faults) {
-    auto fault_port = std::make_unique<FaultPort>(std::move(port_), *config.port_faults);
-    fault_port_ = fault_port.get();
-    port_ = std::move(fault_port);
-  }
+  if (config.decorate) port_ = config.decorate(std::move(port_));
   device_ = std::make_unique<Device>(*port_, *this, *this, counters_, config.device);
 }
 

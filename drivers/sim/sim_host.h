@@ -4,11 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "drivers/faults/fault_port.h"
-#include "drivers/faults/fault_script.h"
 #include "drivers/sim/event_queue.h"
 #include "drivers/sim/network.h"
 #include "drivers/sim/sim_port.h"
@@ -21,9 +18,10 @@ namespace roci::sim {
 
 struct HostConfig {
   DeviceConfig device;
-  Duration turn_time = nanoseconds(100);   ///< a host's turns are at least this far apart
-  Duration turn_jitter{};                  ///< a turn comes up to this much later, drawn from the seed
-  std::optional<FaultScript> port_faults;  ///< a FaultPort between the stack and the segment
+  Duration turn_time = nanoseconds(100);  ///< a host's turns are at least this far apart
+  Duration turn_jitter{};                 ///< a turn comes up to this much later, drawn from the seed
+  /// Puts another port, which it returns, between the stack and the segment: a FaultPort, say.
+  std::function<std::unique_ptr<Port>(std::unique_ptr<Port> inner)> decorate;
 };
 
 /// Turned when frames arrive, when the application posts, when a deadline comes, and as long as there is more to do.
@@ -38,8 +36,6 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
   Device& device() { return *device_; }
   const Counters& counters() const { return counters_; }
   SimPort& port() { return *sim_port_; }
-  /// Null without port_faults.
-  FaultInjector* port_faults() { return fault_port_ == nullptr ? nullptr : &fault_port_->injector(); }
   /// Asynchronous events so far, oldest first.
   const std::vector<AsyncEvent>& async_events() const { return async_events_; }
   std::uint64_t completion_events() const { return completion_events_; }
@@ -71,7 +67,6 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
   Random jitter_;
   std::unique_ptr<Port> port_;
   SimPort* sim_port_ = nullptr;
-  FaultPort* fault_port_ = nullptr;
   Counters counters_;
   std::unique_ptr<Device> device_;
   std::function<void()> application_;

@@ -54,7 +54,9 @@ class InnerPort : public Port {
   }
   Instant next_deadline() const override { return deadline; }
   bool peer_stalled(const Route&) override { return true; }
-  bool wait(Duration, bool) override { return true; }
+  void prepare_wait(bool) override {}
+  bool wait(Duration) override { return true; }
+  void cancel_wait() override {}
   void wake() override {}
 
   Route route;
@@ -268,7 +270,7 @@ TEST_F(FaultPortTest, the_rest__is_the_inner_port_s) {
   EXPECT_EQ(port->attributes().link_mtu_bytes, 1234u);
   EXPECT_EQ(port->acquire_route({}, {}), &inner->route);
   EXPECT_TRUE(port->peer_stalled(inner->route));
-  EXPECT_TRUE(port->wait({}, false));
+  EXPECT_TRUE(port->wait({}));
   begin();
   EXPECT_EQ(inner->turns, 1);
   end();
