@@ -66,7 +66,6 @@
   X(ibv_cmd_req_notify_cq) \
   X(ibv_cmd_rereg_mr) \
   X(ibv_cmd_resize_cq) \
-  X(verbs_allow_disassociate_destroy) \
   X(verbs_init_cq) \
   X(verbs_set_ops) \
   X(verbs_uninit_context)
@@ -80,6 +79,12 @@ ROCI_PRIVATE_STUBS(ROCI_PRIVATE_STUB)
 
 ROCI_EXPORT void* _verbs_init_and_alloc_context() { return errno = ENOSYS, nullptr; }
 ROCI_EXPORT void* verbs_open_device() { return errno = ENOSYS, nullptr; }
+
+extern "C" {
+/// The one variable among the functions.
+__attribute__((visibility("default"))) extern const bool verbs_allow_disassociate_destroy;
+const bool verbs_allow_disassociate_destroy = false;
+}
 
 /// Providers register themselves when they are loaded.
 ROCI_EXPORT void verbs_register_driver_34(const void*) {}
