@@ -337,8 +337,7 @@ bool CablePort::wait(Duration at_most) {
   EndRecord& self = file_.end(self_);
   const std::int64_t ns = std::max<std::int64_t>(at_most.ns(), 1);
   const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
-  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&self.bell), FUTEX_WAIT, bell_before_wait_, &timeout, nullptr,
-          0);
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&self.bell), FUTEX_WAIT, bell_before_wait_, &timeout, nullptr, 0);
   cancel_wait();
   return self.bell.load(std::memory_order_seq_cst) != bell_before_wait_;
 }

@@ -1,7 +1,7 @@
 // The shared file of a cable: a header, a directory of ends, a page of counters for each, and the rings between them.
 //
-// The file is sparse: of the 64 x 64 rings only those in use have memory. Everything in it can be written by any process
-// on the cable, so what is read from it is range-checked, and sizes and masks are constants of the program.
+// The file is sparse: of the 64 x 64 rings only those in use have memory. Everything in it can be written by any
+// process on the cable, so what is read from it is range-checked, and sizes and masks are constants of the program.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct FileHeader {
   std::uint32_t layout_version;
   std::uint32_t slot_bytes;
   std::uint32_t slots;
-  std::uint32_t next_epoch;  ///< of the next end that joins; never 0
+  std::uint32_t next_epoch;                           ///< of the next end that joins; never 0
   alignas(64) std::atomic<std::uint64_t> generation;  ///< counts joins and leaves
 };
 static_assert(sizeof(FileHeader) <= kPageBytes);

@@ -16,7 +16,7 @@ struct CablePort::Peer {
   std::uint32_t epoch = 0;  ///< of the end that the rings belong to; 0 when nothing is attached
   cable::Producer producer;
   cable::Consumer consumer;
-  bool is_dead = false;     ///< the end died, or cannot be trusted
+  bool is_dead = false;  ///< the end died, or cannot be trusted
   Instant unconsumed_since = kNever;
   Instant liveness_checked{};
   std::uint32_t rung_at_turn = 1;  ///< the peer's turn count when its bell was last rung; odd values never match

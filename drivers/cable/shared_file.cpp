@@ -1,5 +1,6 @@
 #include "drivers/cable/shared_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,9 +25,7 @@ struct flock lock_record(short type, std::uint32_t byte) {
 
 }  // namespace
 
-std::string file_path(const std::string& name) {
-  return "/dev/shm/roci." + std::to_string(getuid()) + "." + name;
-}
+std::string file_path(const std::string& name) { return "/dev/shm/roci." + std::to_string(getuid()) + "." + name; }
 
 SharedFile::~SharedFile() { close(); }
 
@@ -85,8 +84,32 @@ bool SharedFile::initialise() {
   return true;
 }
 
+/// Removes the files of cables all of whose ends were killed. Nobody's locks are disturbed: they are other files than
+/// the one that this process is about to open.
+void SharedFile::remove_abandoned() const {
+  const std::string prefix = file_path("");
+  const std::string folder = prefix.substr(0, prefix.find_last_of('/') + 1);
+  DIR* directory = opendir(folder.c_str());
+  if (directory == nullptr) return;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string path = folder + entry->d_name;
+    if (path == path_ || path.compare(0, prefix.size(), prefix) != 0) continue;
+    SharedFile other;
+    other.path_ = path;
+    other.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    struct stat status {};
+    // Without the join lock the file may be one that is just being made.
+    if (other.fd_ < 0 || !other.set_lock(F_WRLCK, kJoinLockByte, false)) continue;
+    if (fstat(other.fd_, &status) == 0 && status.st_uid == getuid() && status.st_nlink != 0 && status.st_size != 0 &&
+        !other.any_end_is_alive())
+      other.unlink();
+  }
+  closedir(directory);
+}
+
 bool SharedFile::open_and_lock(const std::string& name, std::string* error) {
   path_ = file_path(name);
+  remove_abandoned();
   for (;;) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct stat status {};

@@ -54,6 +54,7 @@ class SharedFile {
   bool set_lock(short type, std::uint32_t byte, bool wait);
   bool map_head(bool writable);
   bool initialise();
+  void remove_abandoned() const;
   void close();
 
   int fd_ = -1;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "drivers/cable/cable.h"
+#include "drivers/capture/capture.h"
 #include "drivers/live/clock.h"
 
 namespace roci {
@@ -26,6 +27,7 @@ constexpr Duration kLongestSpin = microseconds(50);
 constexpr Duration kProbeSpin = microseconds(5);
 constexpr std::uint32_t kRingsPerProbe = 16;
 constexpr std::uint32_t kBusyTriesBeforeYield = 64;
+constexpr Duration kIdleBeforeYield = microseconds(50);
 constexpr std::uint32_t kTurnsPerProgress = 4;
 
 pthread_mutex_t instance_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -115,8 +117,7 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
   device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);
-  made->device_ =
-      std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
+  made->device_ = std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
   if (!made->start_thread()) return nullptr;
   return made.release();
 }
@@ -144,7 +145,12 @@ bool LiveDevice::open_link() {
   }
   counters_ = reinterpret_cast<Counters*>(port->counter_region().data());
   port_ = std::move(port);
-  return true;
+  if (config_.capture.empty()) return true;
+  port_ = CapturePort::open(std::move(port_), config_.device_name, config_.capture, &error);
+  if (port_ != nullptr) return true;
+  std::fprintf(stderr, "rocinante: capture: %s\n", error.c_str());
+  errno = EIO;
+  return false;
 }
 
 bool LiveDevice::start_thread() {
@@ -208,10 +214,12 @@ void LiveDevice::progress(TurnReason reason) {
   }
   busy_tries = 0;
   const TurnResult result = turn_holding_baton(reason);
-  if (reason == TurnReason::kPoll)
-    last_poll_ps_.store(result.at.ps, std::memory_order_relaxed);
-  else
-    wake_sleeper(result);
+  if (reason == TurnReason::kPost) return wake_sleeper(result);
+  last_poll_ps_.store(result.at.ps, std::memory_order_relaxed);
+  thread_local Instant last_work{};
+  if (result.worked()) last_work = result.at;
+  // Whoever is to answer may be waiting for this very core.
+  if (result.at - last_work > kIdleBeforeYield) sched_yield();
 }
 
 /// A caller that posts may not come back: what its turn left undone, and the deadlines it made, are the background

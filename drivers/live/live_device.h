@@ -66,7 +66,7 @@ class LiveDevice {
   std::uint32_t references_ = 1;
 
   std::unique_ptr<Port> port_;
-  Counters own_counters_;             ///< for links that have no shared memory to put them in
+  Counters own_counters_;  ///< for links that have no shared memory to put them in
   Counters* counters_ = &own_counters_;
   std::unique_ptr<SystemEntropy> entropy_;
   std::unique_ptr<Device> device_;
@@ -74,9 +74,9 @@ class LiveDevice {
   pthread_t thread_{};
   bool thread_started_ = false;
   std::atomic<bool> stop_{false};
-  std::atomic<std::int64_t> last_poll_ps_{INT64_MIN};    ///< when a caller last polled
-  std::atomic<std::int64_t> asleep_until_ps_{INT64_MIN}; ///< background thread: INT64_MIN while awake
-  Duration spin_{};                                      ///< background thread: how long it looks before it sleeps
+  std::atomic<std::int64_t> last_poll_ps_{INT64_MIN};     ///< when a caller last polled
+  std::atomic<std::int64_t> asleep_until_ps_{INT64_MIN};  ///< background thread: INT64_MIN while awake
+  Duration spin_{};                                       ///< background thread: how long it looks before it sleeps
   std::uint32_t rings_since_probe_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Deadlines of QPs, earliest first. A QP is in the heap at most once, and only an earlier deadline moves it: a later one
-// is noticed when the old one comes. So a packet that pushes a deadline out costs nothing here.
+// Deadlines of QPs, earliest first. A QP is in the heap at most once, and only an earlier deadline moves it: a later
+// one is noticed when the old one comes. So a packet that pushes a deadline out costs nothing here.
 #pragma once
 
 #include <cstddef>

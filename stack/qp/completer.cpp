@@ -50,8 +50,8 @@ void Completer::restart_timer(Instant now) {
   deadline_ = armed ? std::max(now, qp_.requester().paused_until()) + timeout() : kNever;
 }
 
-void Completer::on_sent(Instant now) {
-  if (deadline_ == kNever) restart_timer(now);
+void Completer::on_sent(Instant now, bool oldest) {
+  if (oldest || deadline_ == kNever) restart_timer(now);
 }
 
 void Completer::note_progress(Instant now) {
@@ -233,8 +233,8 @@ void Completer::on_atomic_response(const Inbound& in) {
   }
   const std::uint64_t original = in.view.atomic_ack_eth().original;
   SgeCursor cursor;
-  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge,
-                      reinterpret_cast<const std::byte*>(&original), sizeof original))
+  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, reinterpret_cast<const std::byte*>(&original),
+                      sizeof original))
     return fail_oldest(WcStatus::kLocProtErr);
   complete(*wqe, WcStatus::kSuccess);
   requester.pop_oldest();
@@ -248,10 +248,11 @@ void Completer::on_deadline(Instant now, bool peer_stalled) {
     deadline_ = kNever;
     return;
   }
-  if (peer_stalled) {
+  // What has not left for want of room in the link cannot be answered either.
+  if (peer_stalled || qp_.requester().next_is_oldest()) {
     if (stalled_since_ == kNever) stalled_since_ = now;
     if (now - stalled_since_ < kStalledPeerPatience) {
-      ++qp_.counters().peer_stalled_waits;
+      if (peer_stalled) ++qp_.counters().peer_stalled_waits;
       return restart_timer(now);
     }
   }

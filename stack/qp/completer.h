@@ -23,8 +23,9 @@ class Completer {
   void on_read_response(const Inbound& in);
   void on_atomic_response(const Inbound& in);
 
-  /// The requester has sent: something is outstanding from now on.
-  void on_sent(Instant now);
+  /// The requester has sent: something is outstanding from now on. `oldest`: it was the oldest packet outstanding, whose
+  /// answer is waited for from now on.
+  void on_sent(Instant now, bool oldest);
   /// When the local ACK timeout strikes; kNever if nothing is outstanding or timeouts are off.
   Instant next_deadline() const { return deadline_; }
   /// The deadline has come. `peer_stalled`: the peer is alive but stopped, so that no ACK can come yet.
@@ -52,7 +53,7 @@ class Completer {
   Instant deadline_ = kNever;
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
-  bool rewound_ = false;          ///< went back for a gap since the last progress
+  bool rewound_ = false;  ///< went back for a gap since the last progress
   Instant stalled_since_ = kNever;
 };
 

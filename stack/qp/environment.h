@@ -17,8 +17,8 @@ struct QpEnvironment {
   Instant now{};  ///< of the turn under way
   MrTable mrs;
   Counters& counters;
-  std::vector<Cq*> touched_cqs;     ///< got a CQE since the last delivery of events
-  std::vector<AsyncEvent> events;   ///< raised since the last delivery of events
+  std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events
+  std::vector<AsyncEvent> events;  ///< raised since the last delivery of events
 
   /// Adds a CQE. A full CQ loses it: counted, and the CQ's error event is raised once.
   void complete(Cq& cq, Cqe cqe) {

@@ -14,26 +14,26 @@ namespace roci {
 
 enum class Fault : std::uint8_t {
   kNone,
-  kSequence,            ///< PSN ahead of the expected one
-  kReceiverNotReady,    ///< no receive WQE
-  kOpcodeSequence,      ///< opcode does not follow the previous one
-  kOpcodeNotEnabled,    ///< operation not among the QP's access flags
-  kLength,              ///< payload does not fit the position, the MTU or the RETH
-  kTooManyReads,        ///< more READs and atomics than the responder's resources
-  kMisaligned,          ///< atomic address not a multiple of 8
-  kReceiveTooShort,     ///< message longer than the receive WQE's elements
-  kReceiveProtection,   ///< L_Key, range or page of the receive WQE's elements is bad
-  kRemoteAccess,        ///< R_Key, range or rights, or the page is gone
-  kInvalidate,          ///< SEND with invalidate of a key that cannot be invalidated
+  kSequence,           ///< PSN ahead of the expected one
+  kReceiverNotReady,   ///< no receive WQE
+  kOpcodeSequence,     ///< opcode does not follow the previous one
+  kOpcodeNotEnabled,   ///< operation not among the QP's access flags
+  kLength,             ///< payload does not fit the position, the MTU or the RETH
+  kTooManyReads,       ///< more READs and atomics than the responder's resources
+  kMisaligned,         ///< atomic address not a multiple of 8
+  kReceiveTooShort,    ///< message longer than the receive WQE's elements
+  kReceiveProtection,  ///< L_Key, range or page of the receive WQE's elements is bad
+  kRemoteAccess,       ///< R_Key, range or rights, or the page is gone
+  kInvalidate,         ///< SEND with invalidate of a key that cannot be invalidated
 };
 
 struct FaultInfo {
   Fault fault;
-  bool is_rnr;               ///< RNR NAK instead of `nak`
+  bool is_rnr;  ///< RNR NAK instead of `nak`
   NakCode nak;
-  WcStatus receive_status;   ///< of a receive WQE in use; kSuccess when it is left alone
-  bool is_fatal;             ///< the QP goes to ERR once the NAK has left
-  AsyncEventType event;      ///< raised when fatal
+  WcStatus receive_status;  ///< of a receive WQE in use; kSuccess when it is left alone
+  bool is_fatal;            ///< the QP goes to ERR once the NAK has left
+  AsyncEventType event;     ///< raised when fatal
   std::string_view clause;
 };
 

@@ -77,8 +77,7 @@ void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t u
 std::byte* Path::open(std::byte* frame, const Route& route, const PacketPlan& plan) const {
   std::memcpy(frame, route.l2.data(), route.l2.size());
   std::byte* l3 = frame + route.l2_bytes;
-  const std::uint32_t udp_bytes =
-      static_cast<std::uint32_t>(UdpHeader::kSize) + transport_bytes(plan) + kIcrcBytes;
+  const std::uint32_t udp_bytes = static_cast<std::uint32_t>(UdpHeader::kSize) + transport_bytes(plan) + kIcrcBytes;
   if (is_v4_) {
     std::memcpy(l3, headers_.data(), Ipv4Header::kSize + UdpHeader::kSize);
     const auto total = static_cast<std::uint16_t>(Ipv4Header::kSize + udp_bytes);
@@ -106,8 +105,7 @@ std::byte* Path::open(std::byte* frame, const Route& route, const PacketPlan& pl
 
 std::uint32_t Path::close(std::byte* frame, const Route& route, const PacketPlan& plan) const {
   std::byte* l3 = frame + route.l2_bytes;
-  const std::uint32_t l3_to_icrc =
-      l3_bytes_ + static_cast<std::uint32_t>(UdpHeader::kSize) + transport_bytes(plan);
+  const std::uint32_t l3_to_icrc = l3_bytes_ + static_cast<std::uint32_t>(UdpHeader::kSize) + transport_bytes(plan);
   const std::uint32_t pad = pad_bytes(plan.payload_bytes);
   std::memset(l3 + l3_to_icrc - pad, 0, pad);
   store_icrc(l3 + l3_to_icrc, compute_icrc(l3, is_v4_, l3_to_icrc));

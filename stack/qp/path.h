@@ -48,8 +48,8 @@ class Path {
   IpAddress destination_;
 };
 
-/// UDP source port of a connected QP: the same for both directions of a flow label, so that ECMP keeps packets in order.
-/// The rule is the one Linux uses, which peers expect (flow label 0: from both QPNs).
+/// UDP source port of a connected QP: the same for both directions of a flow label, so that ECMP keeps packets in
+/// order. The rule is the one Linux uses, which peers expect (flow label 0: from both QPNs).
 std::uint16_t udp_source_port(std::uint32_t flow_label, Qpn local, Qpn remote);
 
 }  // namespace roci

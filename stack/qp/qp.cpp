@@ -68,9 +68,10 @@ std::uint32_t Qp::next_packet(Instant now, std::byte* frame) {
     if (bytes != 0) return bytes;
   }
   if (state() == QpState::kRts || state() == QpState::kSqd) {
+    const bool is_oldest = requester_.next_is_oldest();
     const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
     if (bytes != 0) {
-      completer_.on_sent(now);
+      completer_.on_sent(now, is_oldest);
       return bytes;
     }
     check_failed_wqe();
@@ -145,10 +146,8 @@ void Qp::complete_flushed_receives() {
   if (identity_.srq != nullptr) return;
   for (const RecvWqe* wqe = rq_.front(); wqe != nullptr; wqe = rq_.front()) {
     ++counters().resp_cqe_flush_error;
-    env_.complete(*recv_cq(), {.wr_id = wqe->wr_id,
-                               .qpn = qpn(),
-                               .status = WcStatus::kWrFlushErr,
-                               .opcode = WcOpcode::kRecv});
+    env_.complete(*recv_cq(),
+                  {.wr_id = wqe->wr_id, .qpn = qpn(), .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
     rq_.pop();
   }
 }

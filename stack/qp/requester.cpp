@@ -146,12 +146,11 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
 std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std::byte* frame) {
   PacketPlan plan{.opcode = Opcode::kRcReadRequest, .psn = next_psn_, .ack_requested = true};
   std::byte* out = qp_.path().open(frame, route, plan);
-  // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3). A READ of very many packets is asked for in
-  // parts, so that what is outstanding stays well within half the PSN space.
+  // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3). A READ of very many packets is asked for
+  // in parts, so that what is outstanding stays well within half the PSN space.
   const std::uint32_t missing_packets = packets_of(wqe.length - next_offset_, qp_.mtu_shift());
   const std::uint32_t packets = std::min(missing_packets, kMaxReadPackets);
-  const std::uint32_t bytes =
-      packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
+  const std::uint32_t bytes = packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
   Reth{.va = wqe.remote_addr + next_offset_, .rkey = wqe.rkey, .dma_length = bytes}.write(out);
   next_psn_ = next_psn_ + packets;
   next_offset_ += bytes;
@@ -164,9 +163,8 @@ std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std:
 
 std::uint32_t Requester::build_atomic(const SendWqe& wqe, const Route& route, std::byte* frame) {
   const bool is_swap = wqe.opcode == WrOpcode::kAtomicCmpSwp;
-  PacketPlan plan{.opcode = is_swap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd,
-                  .psn = next_psn_,
-                  .ack_requested = true};
+  PacketPlan plan{
+      .opcode = is_swap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd, .psn = next_psn_, .ack_requested = true};
   std::byte* out = qp_.path().open(frame, route, plan);
   AtomicEth{.va = wqe.remote_addr,
             .rkey = wqe.rkey,

@@ -42,6 +42,8 @@ class Requester {
 
   Psn unacked_psn() const { return unacked_psn_; }
   Psn end_psn() const { return end_psn_; }
+  /// True if the next packet is the oldest one not acknowledged: a new one, or one that was rewound to and not sent yet.
+  bool next_is_oldest() const { return next_psn_ == unacked_psn_; }
   bool has_outstanding() const { return unacked_psn_ != end_psn_; }
   /// True if `psn` is that of a packet sent and not acknowledged.
   bool is_outstanding(Psn psn) const {
@@ -81,15 +83,15 @@ class Requester {
   void fail(WcStatus status);
 
   Qp& qp_;
-  std::uint32_t next_index_ = 0;     ///< WQE of the next packet
-  std::uint32_t started_end_ = 0;    ///< one past the newest WQE that has PSNs
-  std::uint32_t next_offset_ = 0;    ///< bytes of that WQE's message before the next packet
+  std::uint32_t next_index_ = 0;   ///< WQE of the next packet
+  std::uint32_t started_end_ = 0;  ///< one past the newest WQE that has PSNs
+  std::uint32_t next_offset_ = 0;  ///< bytes of that WQE's message before the next packet
   Psn next_psn_;
   Psn unacked_psn_;
   Psn end_psn_;
   Psn last_ack_request_;
   SgeCursor cursor_;
-  std::uint32_t reads_sent_ = 0;     ///< READs and atomics in [head, next)
+  std::uint32_t reads_sent_ = 0;  ///< READs and atomics in [head, next)
   Instant paused_until_{};
   WcStatus failed_ = WcStatus::kSuccess;
   std::uint32_t failed_index_ = 0;

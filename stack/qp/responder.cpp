@@ -226,11 +226,8 @@ Fault Responder::queue_read(const Reth& reth, Psn psn, std::uint32_t packets) {
   if (reth.dma_length > kMaxMessageBytes) return Fault::kLength;
   if (reth.dma_length > 0 && remote_memory(reth.rkey, reth.va, reth.dma_length, kAccessRemoteRead) == nullptr)
     return Fault::kRemoteAccess;
-  responses_.push({.next_psn = psn,
-                   .packets_left = packets,
-                   .va = reth.va,
-                   .rkey = reth.rkey,
-                   .bytes_left = reth.dma_length});
+  responses_.push(
+      {.next_psn = psn, .packets_left = packets, .va = reth.va, .rkey = reth.rkey, .bytes_left = reth.dma_length});
   ++qp_.counters().rx_read_requests;
   return Fault::kNone;
 }

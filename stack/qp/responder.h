@@ -67,13 +67,13 @@ class Responder {
 
   Qp& qp_;
   Psn expected_psn_;
-  std::uint32_t msn_ = 0;            ///< 24 bits
+  std::uint32_t msn_ = 0;  ///< 24 bits
   Opcode previous_ = Opcode::kRcSendOnly;
 
   // The WRITE being received.
   std::uint64_t write_va_ = 0;
   RKey write_rkey_;
-  std::uint32_t write_left_ = 0;     ///< bytes
+  std::uint32_t write_left_ = 0;  ///< bytes
 
   // The receive WQE in use, copied out so that its slot (perhaps of an SRQ) is free at once.
   std::unique_ptr<std::byte[]> receive_memory_;
@@ -84,7 +84,7 @@ class Responder {
   // What to answer.
   ResponseQueue responses_;
   bool ack_due_ = false;
-  Fault nak_ = Fault::kNone;         ///< to be sent once the responses before it have left
+  Fault nak_ = Fault::kNone;  ///< to be sent once the responses before it have left
   Psn nak_psn_;
   bool awaiting_retransmission_ = false;  ///< a NAK for this gap is out: no second one
 

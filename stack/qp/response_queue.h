@@ -12,10 +12,10 @@ namespace roci {
 /// A READ being answered, or an atomic already executed.
 struct Response {
   bool is_atomic = false;
-  Psn next_psn;                ///< of the next response packet
+  Psn next_psn;  ///< of the next response packet
   std::uint32_t packets_left = 0;
-  bool at_start = true;        ///< the next packet begins the response
-  std::uint64_t va = 0;        ///< READ: where the next packet's payload starts
+  bool at_start = true;  ///< the next packet begins the response
+  std::uint64_t va = 0;  ///< READ: where the next packet's payload starts
   RKey rkey;
   std::uint32_t bytes_left = 0;
   std::uint64_t original = 0;  ///< atomic: the value before it
@@ -30,9 +30,7 @@ class ResponseQueue {
     saved_ = std::make_unique<SavedAtomic[]>(capacity);
     clear();
   }
-  void clear() {
-    head_ = size_ = saved_next_ = saved_size_ = 0;
-  }
+  void clear() { head_ = size_ = saved_next_ = saved_size_ = 0; }
 
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == capacity_; }

@@ -53,9 +53,7 @@ class SendQueue {
   /// Any thread. ENOMEM when full; EINVAL for too many elements, too much inline data, or a message over 2^31 bytes.
   int post(const SendRequest& request);
   /// Any thread: true if all posted WQEs have completed.
-  bool empty() const {
-    return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire);
-  }
+  bool empty() const { return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire); }
 
   // Worker.
   std::uint32_t tail() const { return tail_.load(std::memory_order_acquire); }

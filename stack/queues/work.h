@@ -92,7 +92,8 @@ struct SendRequest {
   std::uint8_t flags = 0;  ///< SendFlag bits
   std::uint32_t num_sge = 0;
   const Sge* sges = nullptr;
-  std::uint32_t imm_or_rkey = 0;  ///< immediate data as the application holds it (network order), or R_Key to invalidate
+  std::uint32_t imm_or_rkey =
+      0;  ///< immediate data as the application holds it (network order), or R_Key to invalidate
   std::uint64_t remote_addr = 0;
   RKey rkey;
   std::uint64_t compare_add = 0;

@@ -120,11 +120,12 @@ struct Host {
   Sge sge(std::size_t offset, std::uint32_t length) { return {address(offset), length, LKey{mr->key}}; }
 
   void create_qp() {
-    QpInit init{.send_cq = cq,
-                .recv_cq = cq,
-                .srq = srq,
-                .capacity = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4,
-                             .max_inline_data = 128}};
+    QpInit init{
+        .send_cq = cq,
+        .recv_cq = cq,
+        .srq = srq,
+        .capacity = {
+            .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128}};
     ASSERT_EQ(device->create_qp(pd, init, &qp), 0);
   }
   void connect(Host& peer, const QpAttr& wanted) {
@@ -134,13 +135,13 @@ struct Host {
     attr.state = QpState::kRtr;
     attr.dest_qpn = peer.qp->qpn();
     attr.av.dgid = peer.port.attributes().addresses[0];
-    ASSERT_EQ(device->modify_qp(qp, attr,
-                                kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic |
-                                    kQpMinRnrTimer),
-              0);
+    ASSERT_EQ(
+        device->modify_qp(
+            qp, attr, kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer),
+        0);
     attr.state = QpState::kRts;
-    ASSERT_EQ(device->modify_qp(
-                  qp, attr, kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic),
+    ASSERT_EQ(device->modify_qp(qp, attr,
+                                kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic),
               0);
   }
 
@@ -174,8 +175,7 @@ struct Host {
 inline std::string describe(const Frame& frame) {
   PacketView view;
   const std::size_t header = std::min<std::size_t>(frame.size(), kHeaderCopyBytes);
-  const ParseStatus status =
-      parse_packet({frame.data(), header}, static_cast<std::uint32_t>(frame.size()), &view);
+  const ParseStatus status = parse_packet({frame.data(), header}, static_cast<std::uint32_t>(frame.size()), &view);
   if (status != ParseStatus::kOk) return "unparsed " + std::to_string(static_cast<int>(status));
   std::string text(view.info->name);
   text += " psn=" + std::to_string(view.bth.psn.value());

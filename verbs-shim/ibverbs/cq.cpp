@@ -98,8 +98,8 @@ using namespace roci::shim;
 ROCI_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context, ibv_comp_channel* channel,
                                   int vector) {
   if (entries < 1 || vector < 0) return fail_with<ibv_cq>(EINVAL);
-  ShimCq* shim = create(context, static_cast<std::uint32_t>(entries), cq_context, channel,
-                        static_cast<std::uint32_t>(vector));
+  ShimCq* shim =
+      create(context, static_cast<std::uint32_t>(entries), cq_context, channel, static_cast<std::uint32_t>(vector));
   return shim == nullptr ? nullptr : base_of(shim);
 }
 
@@ -117,13 +117,11 @@ ROCI_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   ibv_context* context = base->context;
   if (!is_detached(context)) {
     if (shim->cq->users != 0) return EBUSY;
-    if (base->channel != nullptr)
-      from(base->channel)->events->purge([shim](ShimCq* event) { return event == shim; });
+    if (base->channel != nullptr) from(base->channel)->events->purge([shim](ShimCq* event) { return event == shim; });
     from(context)->async_events->purge([shim](const roci::AsyncEvent& event) { return event.cq == shim->cq; });
     wait_for_acknowledgement(&base->mutex, &base->cond, &base->comp_events_completed,
                              &shim->completion_events_delivered);
-    wait_for_acknowledgement(&base->mutex, &base->cond, &base->async_events_completed,
-                             &shim->async_events_delivered);
+    wait_for_acknowledgement(&base->mutex, &base->cond, &base->async_events_completed, &shim->async_events_delivered);
     if (const int error = device_of(context).destroy_cq(shim->cq); error != 0) return error;
   }
   if (base->channel != nullptr) {

@@ -29,7 +29,8 @@ constexpr bool same(Ours ours, Theirs theirs) {
 static_assert(same(WcStatus::kSuccess, IBV_WC_SUCCESS) && same(WcStatus::kLocLenErr, IBV_WC_LOC_LEN_ERR) &&
               same(WcStatus::kLocQpOpErr, IBV_WC_LOC_QP_OP_ERR) && same(WcStatus::kLocProtErr, IBV_WC_LOC_PROT_ERR) &&
               same(WcStatus::kWrFlushErr, IBV_WC_WR_FLUSH_ERR) && same(WcStatus::kMwBindErr, IBV_WC_MW_BIND_ERR) &&
-              same(WcStatus::kBadRespErr, IBV_WC_BAD_RESP_ERR) && same(WcStatus::kLocAccessErr, IBV_WC_LOC_ACCESS_ERR) &&
+              same(WcStatus::kBadRespErr, IBV_WC_BAD_RESP_ERR) &&
+              same(WcStatus::kLocAccessErr, IBV_WC_LOC_ACCESS_ERR) &&
               same(WcStatus::kRemInvReqErr, IBV_WC_REM_INV_REQ_ERR) &&
               same(WcStatus::kRemAccessErr, IBV_WC_REM_ACCESS_ERR) && same(WcStatus::kRemOpErr, IBV_WC_REM_OP_ERR) &&
               same(WcStatus::kRetryExcErr, IBV_WC_RETRY_EXC_ERR) &&
@@ -55,8 +56,7 @@ static_assert(same(kSendFence, IBV_SEND_FENCE) && same(kSendSignaled, IBV_SEND_S
               same(kSendSolicited, IBV_SEND_SOLICITED) && same(kSendInline, IBV_SEND_INLINE));
 static_assert(same(QpState::kReset, IBV_QPS_RESET) && same(QpState::kInit, IBV_QPS_INIT) &&
               same(QpState::kRtr, IBV_QPS_RTR) && same(QpState::kRts, IBV_QPS_RTS) &&
-              same(QpState::kSqd, IBV_QPS_SQD) && same(QpState::kSqe, IBV_QPS_SQE) &&
-              same(QpState::kErr, IBV_QPS_ERR));
+              same(QpState::kSqd, IBV_QPS_SQD) && same(QpState::kSqe, IBV_QPS_SQE) && same(QpState::kErr, IBV_QPS_ERR));
 static_assert(same(QpType::kRc, IBV_QPT_RC) && same(QpType::kUc, IBV_QPT_UC) && same(QpType::kUd, IBV_QPT_UD));
 static_assert(same(kQpStateAttr, IBV_QP_STATE) && same(kQpCurState, IBV_QP_CUR_STATE) &&
               same(kQpEnSqdAsyncNotify, IBV_QP_EN_SQD_ASYNC_NOTIFY) && same(kQpAccessFlags, IBV_QP_ACCESS_FLAGS) &&

@@ -67,8 +67,7 @@ ROCI_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, std::size_t length, 
   return register_memory(pd, addr, length, iova, static_cast<unsigned>(access));
 }
 
-ROCI_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
-                                     unsigned access) {
+ROCI_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned access) {
   return register_memory(pd, addr, length, iova, access);
 }
 
@@ -92,8 +91,9 @@ ROCI_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std:
   if (pd_changes && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
   if (rights_change && !make_access(static_cast<unsigned>(access), &rights)) return refuse(EOPNOTSUPP);
   const roci::MemoryRange range{addr, length, reinterpret_cast<std::uintptr_t>(addr)};
-  const int error = device_of(mr->context).rereg_mr(from(mr)->mr, pd_changes ? from(pd)->pd : nullptr,
-                                                    moves ? &range : nullptr, rights_change ? &rights : nullptr);
+  const int error = device_of(mr->context)
+                        .rereg_mr(from(mr)->mr, pd_changes ? from(pd)->pd : nullptr, moves ? &range : nullptr,
+                                  rights_change ? &rights : nullptr);
   if (error != 0) return refuse(error);
   if (pd_changes) mr->pd = pd;
   if (moves) {

@@ -87,8 +87,8 @@ struct ShimQp {
   Qp* qp;
   std::uint32_t async_events_delivered;
   bool signal_all;
-  std::uint64_t send_ops;    ///< operations that the extended interface was created with
-  SpinLock batch_lock;       ///< held from wr_start to wr_complete or wr_abort
+  std::uint64_t send_ops;  ///< operations that the extended interface was created with
+  SpinLock batch_lock;     ///< held from wr_start to wr_complete or wr_abort
   WrBatch batch;
 };
 

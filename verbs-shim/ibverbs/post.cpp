@@ -82,16 +82,14 @@ int post_receives(ibv_context* context, ibv_recv_wr* wr, ibv_recv_wr** bad_wr, P
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   Device& device = device_of(base->context);
-  return post_receives(base->context, wr, bad_wr, [&](const RecvRequest& request) {
-    return device.post_recv(from(base)->qp, request);
-  });
+  return post_receives(base->context, wr, bad_wr,
+                       [&](const RecvRequest& request) { return device.post_recv(from(base)->qp, request); });
 }
 
 int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   Device& device = device_of(base->context);
-  return post_receives(base->context, wr, bad_wr, [&](const RecvRequest& request) {
-    return device.post_srq_recv(from(base)->srq, request);
-  });
+  return post_receives(base->context, wr, bad_wr,
+                       [&](const RecvRequest& request) { return device.post_srq_recv(from(base)->srq, request); });
 }
 
 }  // namespace roci::shim

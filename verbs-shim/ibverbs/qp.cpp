@@ -101,17 +101,17 @@ bool make_address_vector(const ibv_ah_attr& attr, AddressVector* av) {
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-                                   IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) return fail_with<ibv_qp>(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
     return fail_with<ibv_qp>(EINVAL);
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0)
     return fail_with<ibv_qp>(EOPNOTSUPP);
-  constexpr std::uint64_t kOperations =
-      IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-      IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+  constexpr std::uint64_t kOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                        IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                                        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                        IBV_QP_EX_WITH_SEND_WITH_INV;
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if (extended && (attr->send_ops_flags & ~kOperations) != 0) return fail_with<ibv_qp>(EOPNOTSUPP);
   ibv_qp* qp = create(attr->pd, attr);
@@ -143,8 +143,8 @@ ROCI_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
   if ((mask & kUnsupported) != 0) return EOPNOTSUPP;
   roci::AddressVector av;
   if ((mask & IBV_QP_AV) != 0) make_address_vector(attr->ah_attr, &av);
-  const int error = device_of(base->context)
-                        .modify_qp(from(base)->qp, make_attr(*attr, av), static_cast<std::uint32_t>(mask));
+  const int error =
+      device_of(base->context).modify_qp(from(base)->qp, make_attr(*attr, av), static_cast<std::uint32_t>(mask));
   if (error == 0 && (mask & IBV_QP_STATE) != 0) base->state = attr->qp_state;
   return error;
 }

@@ -36,8 +36,8 @@ void fill_device_attr(ibv_context* context, ibv_device_attr* attr) {
   attr->hw_ver = 1;
   attr->max_qp = limit(limits.max_qp);
   attr->max_qp_wr = limit(limits.max_qp_wr);
-  attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                           IBV_DEVICE_SYS_IMAGE_GUID;
+  attr->device_cap_flags =
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
   attr->max_sge = limit(limits.max_sge);
   attr->max_sge_rd = limit(limits.max_sge_rd);
   attr->max_cq = limit(limits.max_cq);
@@ -157,8 +157,7 @@ ROCI_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* en
   if (rows > max_entries) return -EINVAL;
   auto* out = reinterpret_cast<std::byte*>(entries);
   for (std::size_t i = 0; i < rows; ++i, out += entry_bytes)
-    _ibv_query_gid_ex(context, 1, static_cast<std::uint32_t>(i), reinterpret_cast<ibv_gid_entry*>(out), 0,
-                      entry_bytes);
+    _ibv_query_gid_ex(context, 1, static_cast<std::uint32_t>(i), reinterpret_cast<ibv_gid_entry*>(out), 0, entry_bytes);
   return static_cast<ssize_t>(rows);
 }
 

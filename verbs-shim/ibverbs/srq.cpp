@@ -66,9 +66,7 @@ ROCI_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   ShimSrq* shim = from(base);
   if (!is_detached(base->context)) {
     if (shim->srq->users != 0) return EBUSY;
-    from(base->context)->async_events->purge([shim](const roci::AsyncEvent& event) {
-      return event.srq == shim->srq;
-    });
+    from(base->context)->async_events->purge([shim](const roci::AsyncEvent& event) { return event.srq == shim->srq; });
     wait_for_acknowledgement(&base->mutex, &base->cond, &base->events_completed, &shim->async_events_delivered);
     if (const int error = device_of(base->context).destroy_srq(shim->srq); error != 0) return error;
   }

@@ -21,11 +21,11 @@ struct Rate {
 };
 
 constexpr auto kRates = std::to_array<Rate>({
-    {IBV_RATE_2_5_GBPS, 1, 2'500},    {IBV_RATE_5_GBPS, 2, 5'000},      {IBV_RATE_10_GBPS, 4, 10'000},
-    {IBV_RATE_20_GBPS, 8, 20'000},    {IBV_RATE_30_GBPS, 12, 30'000},   {IBV_RATE_40_GBPS, 16, 40'000},
-    {IBV_RATE_60_GBPS, 24, 60'000},   {IBV_RATE_80_GBPS, 32, 80'000},   {IBV_RATE_120_GBPS, 48, 120'000},
-    {IBV_RATE_14_GBPS, 6, 14'062},    {IBV_RATE_56_GBPS, 22, 56'250},   {IBV_RATE_112_GBPS, 45, 112'500},
-    {IBV_RATE_168_GBPS, 67, 168'750}, {IBV_RATE_25_GBPS, 10, 25'781},   {IBV_RATE_100_GBPS, 40, 103'125},
+    {IBV_RATE_2_5_GBPS, 1, 2'500},    {IBV_RATE_5_GBPS, 2, 5'000},       {IBV_RATE_10_GBPS, 4, 10'000},
+    {IBV_RATE_20_GBPS, 8, 20'000},    {IBV_RATE_30_GBPS, 12, 30'000},    {IBV_RATE_40_GBPS, 16, 40'000},
+    {IBV_RATE_60_GBPS, 24, 60'000},   {IBV_RATE_80_GBPS, 32, 80'000},    {IBV_RATE_120_GBPS, 48, 120'000},
+    {IBV_RATE_14_GBPS, 6, 14'062},    {IBV_RATE_56_GBPS, 22, 56'250},    {IBV_RATE_112_GBPS, 45, 112'500},
+    {IBV_RATE_168_GBPS, 67, 168'750}, {IBV_RATE_25_GBPS, 10, 25'781},    {IBV_RATE_100_GBPS, 40, 103'125},
     {IBV_RATE_200_GBPS, 80, 206'250}, {IBV_RATE_300_GBPS, 120, 309'375}, {IBV_RATE_28_GBPS, 11, 28'125},
     {IBV_RATE_50_GBPS, 20, 53'125},   {IBV_RATE_400_GBPS, 160, 425'000}, {IBV_RATE_600_GBPS, 240, 637'500},
 });
@@ -47,9 +47,14 @@ int field_of(ibv_rate rate, Field field) {
 }  // namespace
 
 ROCI_EXPORT const char* ibv_node_type_str(ibv_node_type type) {
-  static constexpr std::array<const char*, 8> kNames{
-      nullptr,   "InfiniBand channel adapter", "InfiniBand switch", "InfiniBand router", "iWARP NIC", "usNIC",
-      "usNIC UDP", "unspecified"};
+  static constexpr std::array<const char*, 8> kNames{nullptr,
+                                                     "InfiniBand channel adapter",
+                                                     "InfiniBand switch",
+                                                     "InfiniBand router",
+                                                     "iWARP NIC",
+                                                     "usNIC",
+                                                     "usNIC UDP",
+                                                     "unspecified"};
   return at(kNames, type);
 }
 

@@ -1,5 +1,5 @@
-// The connection manager's library: its symbols are there, so that programs which link it start and can use verbs alone.
-// Each function fails with ENOSYS.
+// The connection manager's library: its symbols are there, so that programs which link it start and can use verbs
+// alone. Each function fails with ENOSYS.
 #include <array>
 #include <cerrno>
 #include <cstddef>

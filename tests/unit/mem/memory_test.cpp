@@ -12,7 +12,8 @@ struct MrTableTest : ::testing::Test {
   Pd pd;
   Pd other_pd;
   std::array<std::byte, 100> memory{};
-  Mr mr{.pd = &pd, .base = memory.data(), .iova = 0x1000, .length = 100, .access = kAccessLocalWrite | kAccessRemoteRead};
+  Mr mr{
+      .pd = &pd, .base = memory.data(), .iova = 0x1000, .length = 100, .access = kAccessLocalWrite | kAccessRemoteRead};
   MrTable table;
 };
 

@@ -78,9 +78,8 @@ TEST(Rc, read__gap_in_the_response_is_asked_for_again_from_there) {
                .remote_addr = pair.b.address(0),
                .rkey = RKey{pair.b.mr->key}});
   int responses = 0;
-  pair.run([&](Frame& frame) {
-    return test::describe(frame).find("READ_RESP") == std::string::npos || ++responses != 3;
-  });
+  pair.run(
+      [&](Frame& frame) { return test::describe(frame).find("READ_RESP") == std::string::npos || ++responses != 3; });
   const auto done = pair.a.completions();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, WcStatus::kSuccess);
@@ -115,11 +114,10 @@ TEST(Rc, write__lost_packet_is_nakked_once_and_sent_again_from_there) {
     lost = true;
     return false;
   });
-  EXPECT_EQ(pair.log,
-            (Log{"> RC_WRITE_FIRST psn=105", "> RC_WRITE_MIDDLE psn=106 LOST", "> RC_WRITE_MIDDLE psn=107",
-                 "> RC_WRITE_MIDDLE psn=108", "> RC_WRITE_LAST psn=109 ack",
-                 "< RC_ACK psn=106 nak=0 msn=1", "> RC_WRITE_MIDDLE psn=106", "> RC_WRITE_MIDDLE psn=107",
-                 "> RC_WRITE_MIDDLE psn=108", "> RC_WRITE_LAST psn=109 ack", "< RC_ACK psn=109 msn=2"}));
+  EXPECT_EQ(pair.log, (Log{"> RC_WRITE_FIRST psn=105", "> RC_WRITE_MIDDLE psn=106 LOST", "> RC_WRITE_MIDDLE psn=107",
+                           "> RC_WRITE_MIDDLE psn=108", "> RC_WRITE_LAST psn=109 ack", "< RC_ACK psn=106 nak=0 msn=1",
+                           "> RC_WRITE_MIDDLE psn=106", "> RC_WRITE_MIDDLE psn=107", "> RC_WRITE_MIDDLE psn=108",
+                           "> RC_WRITE_LAST psn=109 ack", "< RC_ACK psn=109 msn=2"}));
   EXPECT_TRUE(same(pair.a, 0, pair.b, 0, 5000));
   EXPECT_EQ(pair.a.completions().size(), 1u);
   EXPECT_EQ(pair.a.counters.packet_seq_err, 1u);
@@ -151,7 +149,9 @@ TEST(Rc, atomics__duplicate_is_answered_from_the_saved_result) {
                .rkey = RKey{pair.b.mr->key},
                .compare_add = 2});
   bool lost = false;
-  pair.run([&](Frame& frame) { return lost || test::describe(frame).find("ATOMIC") == std::string::npos || !(lost = true); });
+  pair.run([&](Frame& frame) {
+    return lost || test::describe(frame).find("ATOMIC") == std::string::npos || !(lost = true);
+  });
   pair.run_next_deadline();
   std::memcpy(&value, pair.b.memory.data() + 64, 8);
   EXPECT_EQ(value, 42u);

@@ -23,7 +23,8 @@ TEST(SendQueue, post__takes_exactly_max_wr) {
 
 TEST(SendQueue, post__refuses_too_many_elements_and_too_long_messages) {
   SendQueue sq(4, 2, 8, false);
-  const std::array<Sge, 3> sges{{{.addr = 0, .length = 1u << 31, .lkey = {}}, {.addr = 0, .length = 1, .lkey = {}}, {}}};
+  const std::array<Sge, 3> sges{
+      {{.addr = 0, .length = 1u << 31, .lkey = {}}, {.addr = 0, .length = 1, .lkey = {}}, {}}};
   EXPECT_EQ(sq.post({.num_sge = 3, .sges = sges.data()}), EINVAL);
   EXPECT_EQ(sq.post({.num_sge = 2, .sges = sges.data()}), EINVAL);
   EXPECT_EQ(sq.post({.num_sge = 1, .sges = sges.data()}), 0);
