@@ -40,6 +40,8 @@ elif name == "gtest-bad":
 elif name == "gtest-leaks":
     open(report[0], "w").write(CASES % "")
     sys.exit(23)
+elif name == "gtest-empty":
+    open(report[0], "w").write("<testsuites></testsuites>")
 elif name == "gtest-crashes":
     os.abort()
 elif name == "tap-good":
@@ -88,6 +90,11 @@ def test_counts_cases_and_says_why_some_are_skipped():
 
 def test_nothing_skipped_is_not_mentioned():
     check_summary(("plain",), 0, "1 passed, 0 failed")
+
+
+def test_a_program_without_cases_counts_for_nothing():
+    check_summary(("gtest-empty", "plain"), 0, "1 passed, 0 failed")
+    check_summary(("gtest-empty",), 1, "FAILED   no test ran", "0 passed, 1 failed")
 
 
 def test_a_failed_case_is_named_once():
