@@ -1,0 +1,90 @@
+// What went over the simulated wire in one run: a digest of every byte, and for each QP enough to tell whether a
+// request that was given up had truly been tried as often as it must.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stack/engine/port.h"
+#include "stack/wire/packet.h"
+
+namespace roci::simtest {
+
+/// "qp=5 RC_SEND_ONLY psn=7 ackreq", with the syndrome where there is one.
+std::string describe_frame(std::span<const std::byte> frame);
+
+class WireRecord {
+ public:
+  /// `trace`: print each frame on standard error.
+  explicit WireRecord(bool trace) : trace_(trace) {}
+
+  /// As the stack of `host` hands the frame over, and as it gets it: before and after all faults.
+  void on_sent(Instant now, std::uint32_t host, std::span<const std::byte> frame);
+  void on_received(Instant now, std::uint32_t host, std::span<const std::byte> frame);
+
+  /// Tells which QP's requests go to `dest`; responses to a QP carry its own number.
+  void connect(Qpn own, Qpn dest, std::uint32_t mtu) { requester_of_[dest] = {own, mtu}; }
+
+  std::uint64_t digest() const { return digest_; }
+  std::uint64_t frames() const { return frames_; }
+
+  /// True if `own` tried its request with PSN `oldest` at least `attempts` times before `failed_at`, each time waiting
+  /// about `timeout` for an answer, with no answer that got it any further.
+  bool was_exhausted(Qpn own, Psn oldest, Instant failed_at, std::uint32_t attempts, Duration timeout) const;
+
+ private:
+  struct Sent {
+    Instant at;
+    Psn psn;
+    Psn last;         ///< of a READ: the PSN of the last response it asks for
+    bool needs_data;  ///< READ or atomic: only its own response answers it
+
+    bool covers(Psn wanted) const { return !wanted.before(psn) && !wanted.after(last); }
+  };
+  struct Answer {
+    Instant at;
+    Psn psn;       ///< of the packet
+    bool is_data;  ///< READ or atomic response
+    bool is_nak;   ///< answers only what is before its PSN
+
+    bool answers(Psn request, bool needs_data) const;
+  };
+
+  void print(char mark, Instant now, std::uint32_t host, std::span<const std::byte> frame) const;
+
+  const bool trace_;
+  std::uint64_t digest_ = 0xcbf2'9ce4'8422'2325;
+  std::uint64_t frames_ = 0;
+  struct Requester {
+    Qpn qpn;
+    std::uint32_t mtu;
+  };
+  std::map<Qpn, Requester> requester_of_;       ///< by the QP that its requests go to
+  std::map<Qpn, std::vector<Sent>> requests_;   ///< by requester
+  std::map<Qpn, std::vector<Answer>> answers_;  ///< by requester; whole ones only
+};
+
+/// A port that shows the record what passes through it.
+class RecordedPort : public PortDecorator {
+ public:
+  RecordedPort(std::unique_ptr<Port> inner, WireRecord& record, std::uint32_t host)
+      : PortDecorator(std::move(inner)), record_(record), host_(host) {}
+
+  void begin_turn(Instant now, TurnReason reason) override;
+  std::size_t rx_burst(std::span<RxFrame> out) override;
+  std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
+  void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
+
+ private:
+  WireRecord& record_;
+  const std::uint32_t host_;
+  std::vector<TxSlot> reserved_;
+  Instant now_{};
+};
+
+}  // namespace roci::simtest

@@ -1,0 +1,335 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "stack/base/assert.h"
+
+namespace roci::simtest {
+namespace {
+
+constexpr std::uint64_t kMemoryStream = 2'000'000;
+constexpr std::uint64_t kApplicationStream = 3'000'000;
+constexpr std::uint32_t kCqEntries = 8192;
+constexpr std::uint64_t kIovaStep = std::uint64_t{1} << 40;
+constexpr std::uint32_t kAllRemote = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+/// Receives carry this bit in their wr_id.
+constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 63;
+constexpr std::uint32_t kEndpointShift = 32;
+
+std::uint64_t wr_id(const Endpoint& endpoint, std::size_t index) {
+  return std::uint64_t{endpoint.index} << kEndpointShift | index;
+}
+
+std::string name_of(const Endpoint& endpoint) { return "QP " + std::to_string(endpoint.index); }
+
+WrOpcode wr_opcode(OpKind kind) {
+  constexpr std::array<WrOpcode, kOpKinds> kOpcodes{
+      WrOpcode::kSend,     WrOpcode::kSendWithImm,  WrOpcode::kRdmaWrite,      WrOpcode::kRdmaWriteWithImm,
+      WrOpcode::kRdmaRead, WrOpcode::kAtomicCmpSwp, WrOpcode::kAtomicFetchAdd, WrOpcode::kSendWithInv};
+  return kOpcodes[static_cast<std::size_t>(kind)];
+}
+
+WcOpcode wc_opcode(OpKind kind) {
+  constexpr std::array<WcOpcode, kOpKinds> kOpcodes{WcOpcode::kSend,      WcOpcode::kSend,     WcOpcode::kRdmaWrite,
+                                                    WcOpcode::kRdmaWrite, WcOpcode::kRdmaRead, WcOpcode::kCompSwap,
+                                                    WcOpcode::kFetchAdd,  WcOpcode::kSend};
+  return kOpcodes[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
+
+void Region::forget(std::uint32_t offset, std::uint32_t length) {
+  std::fill_n(unknown.begin() + static_cast<std::ptrdiff_t>(kGuardBytes + offset), length, true);
+}
+
+World::World(const Plan& plan, bool trace) : plan_(plan), wire_(trace), simulation_(plan.seed) {
+  sim::LinkConfig link = plan.link;
+  if (!plan.faults_at_ports) {
+    link_faults_ = std::make_unique<FaultInjector>(plan.faults);
+    injectors_.push_back(link_faults_.get());
+    link.faults = link_faults_.get();
+  }
+  simulation_.network().set_default_link(link);
+  make_hosts();
+  for (std::uint32_t i = 0; i < plan.endpoints.size(); ++i) make_endpoint(i);
+  for (auto& endpoint : endpoints_) connect(*endpoint);
+  for (auto& endpoint : endpoints_) post_receives(*endpoint, endpoint->plan->receives_at_start);
+  schedule();
+}
+
+World::~World() {
+  for (auto& endpoint : endpoints_) endpoint->host->device().destroy_qp(endpoint->qp);
+  for (auto& endpoint : endpoints_)
+    for (Region* region : {&endpoint->local, &endpoint->receive, &endpoint->target})
+      endpoint->host->device().dereg_mr(region->mr);
+  for (HostState& state : hosts_) {
+    Device& device = state.host->device();
+    device.dereg_mr(state.shared.mr);
+    for (Cq* cq : state.cqs) device.destroy_cq(cq);
+    ROCI_ASSERT(device.dealloc_pd(state.pd) == 0);
+  }
+}
+
+void World::wrong(const std::string& what) {
+  if (!wrong_.empty()) return;
+  wrong_ = "at " + std::to_string((simulation_.now() - Instant{}).ns()) + " ns: " + what;
+}
+
+void World::make_hosts() {
+  for (std::uint32_t i = 0; i < plan_.hosts; ++i) {
+    sim::HostConfig config{.turn_jitter = plan_.turn_jitter};
+    config.decorate = [this, i](std::unique_ptr<Port> port) { return decorate(std::move(port), i); };
+    hosts_.push_back({.host = &simulation_.add_host(config)});
+    HostState& state = hosts_.back();
+    ROCI_ASSERT(state.host->device().alloc_pd(&state.pd) == 0);
+    make_region(state.shared, state, kSharedWords * kWordBytes, kAllRemote, (i + 1) * kIovaStep);
+    std::fill_n(state.shared.at(0), kSharedWords * kWordBytes, std::byte{});
+    state.shared.expected = state.shared.memory;
+    state.shared.forget(0, kSharedWords * kWordBytes);
+    state.host->set_application([this, i] { poll(i); });
+  }
+}
+
+std::unique_ptr<Port> World::decorate(std::unique_ptr<Port> port, std::uint32_t host) {
+  if (plan_.faults_at_ports) {
+    FaultScript script = plan_.faults;
+    script.seed += host;
+    auto faulty = std::make_unique<FaultPort>(std::move(port), script);
+    injectors_.push_back(&faulty->injector());
+    port = std::move(faulty);
+  }
+  return std::make_unique<RecordedPort>(std::move(port), wire_, host);
+}
+
+void World::make_region(Region& region, HostState& state, std::uint32_t bytes, std::uint32_t access,
+                        std::uint64_t iova) {
+  Random random(plan_.seed, kMemoryStream + iova / kIovaStep);
+  region.memory.resize(bytes + 2 * Region::kGuardBytes);
+  for (std::size_t i = 0; i < region.memory.size(); i += 8) {
+    const std::uint64_t word = random.next();
+    for (std::size_t j = i; j < std::min(i + 8, region.memory.size()); ++j)
+      region.memory[j] = static_cast<std::byte>(word >> (j - i) * 8);
+  }
+  region.unknown.resize(region.memory.size());
+  region.iova = iova;
+  ROCI_ASSERT(state.host->device().reg_mr(state.pd, region.at(0), bytes, iova, access, &region.mr) == 0);
+}
+
+void World::make_endpoint(std::uint32_t index) {
+  auto endpoint = std::make_unique<Endpoint>();
+  endpoint->plan = &plan_.endpoints[index];
+  endpoint->index = index;
+  HostState& state = hosts_[endpoint->plan->host];
+  endpoint->host = state.host;
+  endpoint->random = Random(plan_.seed, kApplicationStream + index);
+  const std::uint64_t iova = (100 + 3 * std::uint64_t{index}) * kIovaStep;
+  make_region(endpoint->local, state, endpoint->plan->local_bytes, kAccessLocalWrite, iova);
+  make_region(endpoint->receive, state, endpoint->plan->receive_bytes, kAccessLocalWrite, iova + kIovaStep);
+  make_region(endpoint->target, state, endpoint->plan->target_bytes, kAllRemote, iova + 2 * kIovaStep);
+  std::fill_n(endpoint->target.at(endpoint->plan->words), kPrivateWords * kWordBytes, std::byte{});
+  for (Region* region : {&endpoint->local, &endpoint->receive, &endpoint->target}) region->expected = region->memory;
+  Device& device = state.host->device();
+  ROCI_ASSERT(device.create_cq(kCqEntries, nullptr, &endpoint->cq) == 0);
+  state.cqs.push_back(endpoint->cq);
+  // Some QPs share a CQ with an earlier one of their host for sends, some have one for both.
+  QpInit init{.send_cq = endpoint->random.chance(0.3) ? state.cqs.front() : endpoint->cq,
+              .recv_cq = endpoint->cq,
+              .capacity = endpoint->plan->capacity};
+  ROCI_ASSERT(device.create_qp(state.pd, init, &endpoint->qp) == 0);
+  endpoints_.push_back(std::move(endpoint));
+}
+
+void World::connect(Endpoint& endpoint) {
+  const Endpoint& peer = peer_of(endpoint);
+  wire_.connect(endpoint.qp->qpn(), peer.qp->qpn(), mtu_bytes(endpoint.plan->attr.path_mtu));
+  Device& device = endpoint.host->device();
+  QpAttr attr = endpoint.plan->attr;
+  attr.dest_qpn = peer.qp->qpn();
+  attr.av.sgid_index = endpoint.plan->is_v4 ? 0 : 1;
+  attr.av.dgid =
+      endpoint.plan->is_v4 ? sim::SimPort::v4_address(peer.plan->host) : sim::SimPort::v6_address(peer.plan->host);
+  attr.state = QpState::kInit;
+  ROCI_ASSERT(device.modify_qp(endpoint.qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0);
+  attr.state = QpState::kRtr;
+  ROCI_ASSERT(device.modify_qp(endpoint.qp, attr,
+                               kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic |
+                                   kQpMinRnrTimer) == 0);
+  attr.state = QpState::kRts;
+  ROCI_ASSERT(device.modify_qp(endpoint.qp, attr,
+                               kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic) ==
+              0);
+}
+
+void World::schedule() {
+  sim::EventQueue& events = simulation_.events();
+  for (auto& endpoint : endpoints_) events.call_at(Instant{}, [this, &endpoint] { wake(*endpoint); });
+  events.call_at(plan_.faults_end, [this] {
+    for (FaultInjector* injector : injectors_) injector->enable(false);
+  });
+  if (!plan_.stop.happens) return;
+  sim::SimHost* host = hosts_[plan_.stop.host].host;
+  events.call_at(plan_.stop.at, [this, host] { host->stop(plan_.stop.known); });
+  events.call_at(plan_.stop.at + plan_.stop.length, [host] { host->resume(); });
+}
+
+void World::wake(Endpoint& endpoint) {
+  post_receives(endpoint, endpoint.random.below(16));
+  // After a failure only a few more are posted: they must be flushed.
+  const std::size_t limit = endpoint.failed ? endpoint.failed_op + 40 : endpoint.plan->ops.size();
+  if (endpoint.ops_posted < limit) post_ops(endpoint, endpoint.random.between(1, endpoint.plan->post_burst));
+  const bool done = endpoint.ops_posted >= std::min(limit, endpoint.plan->ops.size()) &&
+                    endpoint.receives_posted == endpoint.plan->receives.size();
+  if (done) return;
+  const Duration gap{
+      static_cast<std::int64_t>(endpoint.random.below(2 * static_cast<std::uint64_t>(endpoint.plan->post_gap.ps)) + 1)};
+  simulation_.events().call_at(simulation_.now() + gap, [this, &endpoint] { wake(endpoint); });
+}
+
+void World::post_receives(Endpoint& endpoint, std::uint64_t most) {
+  for (; most > 0 && endpoint.receives_posted < endpoint.plan->receives.size(); --most) {
+    const PlannedReceive& planned = endpoint.plan->receives[endpoint.receives_posted];
+    std::array<Sge, 8> sges;
+    for (std::size_t i = 0; i < planned.pieces.size(); ++i)
+      sges[i] = {endpoint.receive.iova + planned.pieces[i].offset, planned.pieces[i].length,
+                 LKey{endpoint.receive.mr->key}};
+    const int error = endpoint.host->device().post_recv(
+        endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.receives_posted) | kReceiveBit,
+                      .num_sge = static_cast<std::uint32_t>(planned.pieces.size()),
+                      .sges = sges.data()});
+    if (error == ENOMEM) break;
+    if (error != 0) return wrong(name_of(endpoint) + ": post_recv gave " + std::to_string(error));
+    ++endpoint.receives_posted;
+  }
+  endpoint.host->request_turn();
+}
+
+void World::post_ops(Endpoint& endpoint, std::uint64_t most) {
+  while (most-- > 0 && endpoint.ops_posted < endpoint.plan->ops.size() && post_op(endpoint)) {
+  }
+}
+
+bool World::post_op(Endpoint& endpoint) {
+  const PlannedOp& op = endpoint.plan->ops[endpoint.ops_posted];
+  const bool is_inline = (op.flags & kSendInline) != 0;
+  std::array<Sge, 8> sges;
+  for (std::size_t i = 0; i < op.local.size(); ++i) {
+    const Piece& piece = op.local[i];
+    const std::uint64_t address = is_inline ? reinterpret_cast<std::uint64_t>(endpoint.local.at(piece.offset))
+                                            : endpoint.local.iova + piece.offset;
+    sges[i] = {address, piece.length, LKey{endpoint.local.mr->key}};
+  }
+  Region& remote = op.shared ? state_of(peer_of(endpoint)).shared : peer_of(endpoint).target;
+  const int error = endpoint.host->post_send(endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.ops_posted),
+                                                           .opcode = wr_opcode(op.kind),
+                                                           .flags = op.flags,
+                                                           .num_sge = static_cast<std::uint32_t>(op.local.size()),
+                                                           .sges = sges.data(),
+                                                           .imm_or_rkey = op.imm,
+                                                           .remote_addr = remote.iova + op.remote,
+                                                           .rkey = RKey{remote.mr->key},
+                                                           .compare_add = op.compare_add,
+                                                           .swap = op.swap});
+  if (error == ENOMEM) return false;
+  if (error != 0) {
+    wrong(name_of(endpoint) + ": post_send gave " + std::to_string(error));
+    return false;
+  }
+  // Inline data is the stack's from now on: the buffer may be used for something else.
+  if (is_inline)
+    for (const Piece& piece : op.local)
+      for (std::uint32_t i = 0; i < piece.length; ++i) endpoint.local.at(piece.offset)[i] ^= std::byte{0xff};
+  ++endpoint.ops_posted;
+  return true;
+}
+
+void World::poll(std::uint32_t host) {
+  for (Cq* cq : hosts_[host].cqs) {
+    std::array<Cqe, 64> cqes;
+    for (std::size_t n = cq->poll(cqes); n > 0; n = cq->poll(cqes)) {
+      for (const Cqe& cqe : std::span(cqes).first(n)) {
+        const std::uint64_t index = (cqe.wr_id & ~kReceiveBit) >> kEndpointShift;
+        if (index >= endpoints_.size()) return wrong("completion of an unknown work request");
+        Endpoint& endpoint = *endpoints_[index];
+        if (cqe.qpn != endpoint.qp->qpn()) wrong(name_of(endpoint) + ": completion names another QP");
+        if ((cqe.wr_id & kReceiveBit) != 0)
+          on_receive_completion(endpoint, cqe);
+        else
+          on_send_completion(endpoint, cqe);
+      }
+    }
+  }
+}
+
+void World::on_send_completion(Endpoint& endpoint, const Cqe& cqe) {
+  const std::size_t index = cqe.wr_id & UINT32_MAX;
+  const std::string op = name_of(endpoint) + " operation " + std::to_string(index);
+  ++endpoint.send_cqes;
+  if (index >= endpoint.ops_posted) return wrong(op + ": completes, but was never posted");
+  if (index < endpoint.ops_completed) return wrong(op + ": completes twice, or out of order");
+  const PlannedOp& planned = endpoint.plan->ops[index];
+  // Operations that completed with success and are not signalled say nothing.
+  for (std::size_t i = endpoint.ops_completed; i < index; ++i) {
+    if (endpoint.failed) return wrong(op + ": an operation before it was not flushed");
+    if ((endpoint.plan->ops[i].flags & kSendSignaled) != 0)
+      return wrong(op + ": completes before operation " + std::to_string(i));
+  }
+  endpoint.ops_completed = index + 1;
+  if (cqe.opcode != wc_opcode(planned.kind)) wrong(op + ": completes with another operation's opcode");
+  if (endpoint.failed || endpoint.closing) {
+    if (cqe.status != WcStatus::kWrFlushErr) wrong(op + ": not flushed, status " + std::to_string(int(cqe.status)));
+    return;
+  }
+  if (cqe.status == WcStatus::kSuccess) {
+    if ((planned.flags & kSendSignaled) == 0) wrong(op + ": not signalled, but completes with success");
+    return;
+  }
+  endpoint.failed = true;
+  endpoint.failed_op = index;
+  if (!error_is_justified(endpoint, cqe))
+    wrong(op + " (" + std::string(op_name(planned.kind)) + "): status " + std::to_string(int(cqe.status)) +
+          " without a cause");
+}
+
+bool World::error_is_justified(const Endpoint& endpoint, const Cqe& cqe) const {
+  if (cqe.status != WcStatus::kRetryExcErr) return false;
+  const QpAttr& attr = endpoint.plan->attr;
+  const Duration timeout = nanoseconds(std::int64_t{4096} << attr.timeout);
+  return wire_.was_exhausted(endpoint.qp->qpn(), endpoint.qp->requester().unacked_psn(), simulation_.now(),
+                             attr.retry_cnt + 1u, timeout);
+}
+
+void World::on_receive_completion(Endpoint& endpoint, const Cqe& cqe) {
+  const std::size_t index = cqe.wr_id & UINT32_MAX;
+  const std::string receive = name_of(endpoint) + " receive " + std::to_string(index);
+  if (index != endpoint.receives_completed || index >= endpoint.receives_posted)
+    return wrong(receive + ": completes out of order");
+  ++endpoint.receives_completed;
+  if (cqe.status == WcStatus::kWrFlushErr && endpoint.qp->state() == QpState::kErr) {
+    endpoint.flushes_receives = true;
+    return;
+  }
+  // What came before the QP failed may be seen after its failure, on another CQ.
+  if (endpoint.flushes_receives) return wrong(receive + ": not flushed");
+  if (cqe.status != WcStatus::kSuccess) return wrong(receive + ": status " + std::to_string(int(cqe.status)));
+  const Endpoint& peer = peer_of(endpoint);
+  std::size_t message = 0;
+  const auto op = std::find_if(peer.plan->ops.begin(), peer.plan->ops.end(), [&](const PlannedOp& planned) {
+    return planned.takes_receive() && message++ == endpoint.messages_received;
+  });
+  if (op == peer.plan->ops.end() || op >= peer.plan->ops.begin() + static_cast<std::ptrdiff_t>(peer.ops_posted))
+    return wrong(receive + ": a message that was never sent");
+  ++endpoint.messages_received;
+  const bool has_imm = op->kind == OpKind::kSendImm || op->kind == OpKind::kWriteImm;
+  if (cqe.byte_len != op->length) wrong(receive + ": byte_len " + std::to_string(cqe.byte_len));
+  if (cqe.opcode != (op->kind == OpKind::kWriteImm ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRecv))
+    wrong(receive + ": wrong opcode");
+  if (((cqe.flags & kWcWithImm) != 0) != has_imm || (has_imm && cqe.imm_or_rkey != op->imm))
+    wrong(receive + ": wrong immediate data");
+  const bool solicited = (op->flags & kSendSolicited) != 0;
+  if (cqe.solicited != solicited) wrong(receive + ": wrong solicited event bit");
+}
+
+}  // namespace roci::simtest
