@@ -1,0 +1,89 @@
+// One end: verbs objects, and a TCP connection to the other end for what verbs need to be told and for barriers.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/clients/verify_options.h"
+
+namespace verify {
+
+[[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+/// Prints an error and counts it.
+void complain(std::uint64_t* errors, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+class Peer {
+ public:
+  /// Connects or accepts, as the options say.
+  explicit Peer(const Options& options);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  /// Sends `bytes` from `ours` and receives as many into `theirs`.
+  void exchange(const void* ours, void* theirs, std::size_t bytes);
+  void barrier() {
+    char ours = 'b';
+    char theirs = 0;
+    exchange(&ours, &theirs, 1);
+    if (theirs != 'b') fail("the peer gave up");
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Memory of one QP: a slot an operation of a batch, with guards around the data.
+constexpr std::size_t kGuardBytes = 64;
+
+struct Endpoint {
+  Endpoint(const Options& options, Peer& peer);
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  std::size_t slot_bytes() const { return slot_bytes_; }
+  /// Where data of slot `slot` of QP `qp` starts; guards lie before and after. `area` 0 is what this end sends from and
+  /// reads into, 1 what the peer reads and writes.
+  std::uint8_t* data(std::uint32_t area, std::uint32_t qp, std::uint32_t slot) {
+    return memory.data() + area_offset(area, qp, slot);
+  }
+  std::uint64_t remote_address(std::uint32_t qp, std::uint32_t slot) const {
+    return remote_base + area_offset(1, qp, slot);
+  }
+  std::size_t area_offset(std::uint32_t area, std::uint32_t qp, std::uint32_t slot) const {
+    return ((std::size_t{area} * options.qps + qp) * options.batch + slot) * slot_bytes_ + kGuardBytes;
+  }
+  /// Waits for completions, by polling or by events; at least one.
+  std::vector<ibv_wc> wait_for_completions();
+
+  const Options options;
+  Peer& peer;
+  std::vector<std::uint8_t> memory;
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_comp_channel* channel = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_mr* mr = nullptr;
+  std::vector<ibv_qp*> qps;
+  std::uint64_t remote_base = 0;
+  std::uint32_t remote_key = 0;
+  std::uint32_t mtu_bytes = 0;
+
+ private:
+  void open_device();
+  void create_objects();
+  void connect();
+
+  std::size_t slot_bytes_ = 0;
+  int gid_index_ = 0;
+  ibv_gid gid_{};
+  ibv_mtu mtu_{};
+};
+
+}  // namespace verify

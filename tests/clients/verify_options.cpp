@@ -1,0 +1,109 @@
+#include "tests/clients/verify_options.h"
+
+#include <getopt.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace verify {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: roci-verify [options] [SERVER]\n"
+    "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
+    "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
+    "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n";
+
+[[noreturn]] void usage() {
+  std::fputs(kUsage, stderr);
+  std::exit(1);
+}
+
+std::uint32_t parse_operations(const char* text) {
+  static constexpr const char* kNames[kOperations] = {"send", "sendimm", "write", "writeimm", "read", "cas", "add"};
+  std::uint32_t enabled = 0;
+  std::string copy(text);
+  for (char* name = std::strtok(copy.data(), ","); name != nullptr; name = std::strtok(nullptr, ",")) {
+    std::uint32_t found = kOperations;
+    for (std::uint32_t i = 0; i < kOperations; ++i)
+      if (std::strcmp(name, kNames[i]) == 0) found = i;
+    if (found == kOperations) usage();
+    enabled |= 1u << found;
+  }
+  return enabled;
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+  enum { kOps = 256, kSeed, kPatience };
+  static constexpr option kLong[] = {{"ops", required_argument, nullptr, kOps},
+                                     {"seed", required_argument, nullptr, kSeed},
+                                     {"patience", required_argument, nullptr, kPatience},
+                                     {nullptr, 0, nullptr, 0}};
+  Options options;
+  const auto number = [] { return static_cast<std::uint32_t>(std::strtoul(optarg, nullptr, 0)); };
+  for (int c; (c = getopt_long(argc, argv, "p:x:q:l:d:n:s:S:g:m:I:u:eb", kLong, nullptr)) != -1;) {
+    switch (c) {
+      case 'p':
+        options.port = static_cast<int>(number());
+        break;
+      case 'x':
+        options.gid_index = static_cast<int>(number());
+        break;
+      case 'q':
+        options.qps = number();
+        break;
+      case 'l':
+        options.chain = number();
+        break;
+      case 'd':
+        options.batch = number();
+        break;
+      case 'n':
+        options.operations = number();
+        break;
+      case 's':
+        options.fixed_bytes = options.max_bytes = number();
+        break;
+      case 'S':
+        options.max_bytes = number();
+        break;
+      case 'g':
+        options.max_sges = number();
+        break;
+      case 'm':
+        options.mtu_bytes = number();
+        break;
+      case 'I':
+        options.inline_bytes = number();
+        break;
+      case 'u':
+        options.timeout_code = static_cast<int>(number());
+        break;
+      case 'e':
+        options.use_events = true;
+        break;
+      case 'b':
+        options.both_directions = true;
+        break;
+      case kOps:
+        options.enabled = parse_operations(optarg);
+        break;
+      case kSeed:
+        options.seed = std::strtoull(optarg, nullptr, 0);
+        break;
+      case kPatience:
+        options.seconds_without_progress = static_cast<int>(number());
+        break;
+      default:
+        usage();
+    }
+  }
+  if (optind < argc) options.server = argv[optind++];
+  if (optind < argc || options.qps == 0 || options.chain == 0 || options.batch == 0 || options.max_sges == 0) usage();
+  return options;
+}
+
+}  // namespace verify
