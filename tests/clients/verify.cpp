@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/clients/verify_endpoint.h"
@@ -347,9 +348,26 @@ class Run {
 }  // namespace
 }  // namespace verify
 
+/// Several jobs, apart by a "+", run at once in one process: one end of a cable that has several peers.
 int main(int argc, char** argv) {
-  const verify::Options options = verify::parse_options(argc, argv);
-  verify::Peer peer(options);
-  verify::Endpoint end(options, peer);
-  return verify::Run(options, end).run();
+  std::vector<verify::Options> jobs;
+  for (int first = 1; first <= argc;) {
+    int last = first;
+    while (last < argc && std::strcmp(argv[last], "+") != 0) ++last;
+    std::vector<char*> arguments{argv[0]};
+    arguments.insert(arguments.end(), argv + first, argv + last);
+    arguments.push_back(nullptr);
+    jobs.push_back(verify::parse_options(static_cast<int>(arguments.size()) - 1, arguments.data()));
+    first = last + 1;
+  }
+  std::vector<int> results(jobs.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    threads.emplace_back([&, i] {
+      verify::Peer peer(jobs[i]);
+      verify::Endpoint end(jobs[i], peer);
+      results[i] = verify::Run(jobs[i], end).run();
+    });
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(results.begin(), results.end());
 }

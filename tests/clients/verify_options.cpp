@@ -10,7 +10,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: roci-verify [options] [SERVER]\n"
+    "usage: roci-verify [options] [SERVER] [+ [options] [SERVER]]...\n"
     "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
     "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n";
@@ -43,6 +43,7 @@ Options parse_options(int argc, char** argv) {
                                      {"patience", required_argument, nullptr, kPatience},
                                      {nullptr, 0, nullptr, 0}};
   Options options;
+  optind = 0;  // the parser starts afresh for each job
   const auto number = [] { return static_cast<std::uint32_t>(std::strtoul(optarg, nullptr, 0)); };
   for (int c; (c = getopt_long(argc, argv, "p:x:q:l:d:n:s:S:g:m:I:u:eb", kLong, nullptr)) != -1;) {
     switch (c) {

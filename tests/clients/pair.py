@@ -1,0 +1,105 @@
+"""Two ends of a client, each under `roci run` on one cable, as a user would start them."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from tap import check
+
+START_SECONDS = 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class End:
+    """One process, its output in a file."""
+
+    def __init__(self, roci, link, command, run_flags=()):
+        self.output = tempfile.TemporaryFile(mode="w+")
+        self.command = [str(word) for word in command]
+        self.process = subprocess.Popen(
+            [roci, "run", "--link", link, *run_flags, "--", *self.command],
+            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
+
+    def wait(self, seconds):
+        """The exit status, or None if the process is still there after `seconds`."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def text(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+        self.output.close()
+
+
+class Pair:
+    """A server and a client of a program that takes -p PORT and, as the client, the server's address."""
+
+    def __init__(self, roci, program, flags, link=None, server_run=(), client_run=()):
+        self.port = free_port()
+        self.link = link or f"cable:test.{os.getpid()}.{self.port}"
+        command = [program, "-p", self.port, *flags]
+        self.server = End(roci, self.link, command, server_run)
+        self.client = None
+        try:
+            self._wait_for_server()
+            self.client = End(roci, self.link, [*command, "127.0.0.1"], client_run)
+        except BaseException:
+            self.end()
+            raise
+
+    def _wait_for_server(self):
+        """Until the server listens: seen from outside, since a connection would be taken for the client's."""
+        port = f":{self.port:04X}"
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.server.process.poll() is not None:
+                break
+            for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+                with open(table) as lines:
+                    if any(f"{port} " in line and " 0A " in line for line in lines):
+                        return
+            time.sleep(0.02)
+        raise AssertionError(f"the server does not listen\n{self.server.text()}")
+
+    def explain(self):
+        texts = []
+        for name, end in (("server", self.server), ("client", self.client)):
+            if end is not None:
+                texts.append(f"{name}: {' '.join(end.command)}: exit {end.process.poll()}")
+                texts += [f"{name}| {line}" for line in end.text().splitlines()[-12:]]
+        return "\n".join(texts)
+
+    def finish(self, seconds):
+        """Both end well within `seconds`, which only guards against a hang."""
+        for end in (self.client, self.server):
+            check(end.wait(seconds) == 0, f"not done well\n{self.explain()}")
+
+    def end(self):
+        for end in (self.server, self.client):
+            if end is not None:
+                end.end()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Real clients, unmodified, over a cable: TAP. Arguments: path of roci, path of roci-verify, `quick` or `full`."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import tap  # noqa: E402
+from pair import End, Pair, free_port  # noqa: E402
+from tap import check  # noqa: E402
+
+ROCI, VERIFY, SUITE = sys.argv[1:4]
+FULL = SUITE == "full"
+HANG_SECONDS = 600 if FULL else 120
+CYCLES = 1000 if FULL else 50
+
+BANDWIDTH = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
+LATENCY = ("ib_write_lat", "ib_read_lat", "ib_send_lat")
+
+# Flags of each case. -n keeps the short list short; without -n perftest's own counts (1,000 or 5,000) hold.
+PERFTEST = {
+    "no flags": (BANDWIDTH + LATENCY, []),
+    "-a": (BANDWIDTH + LATENCY, ["-a"] + ([] if FULL else ["-n", 100])),
+    "-q 16": (BANDWIDTH, ["-q", 16] + ([] if FULL else ["-n", 300])),
+    "-l 16": (BANDWIDTH, ["-l", 16, "-n", 3200]),
+    "-D 3": (BANDWIDTH + LATENCY, ["-D", 3]),
+    "-s 1": (BANDWIDTH + LATENCY, ["-s", 1]),
+    "-s 1048577": (BANDWIDTH + LATENCY, ["-s", 1048577] + ([] if FULL else ["-n", 200])),
+    "-m 1024": (BANDWIDTH + LATENCY, ["-m", 1024]),
+    "-b": (BANDWIDTH, ["-b"]),
+    "-e": (("ib_read_bw", "ib_send_bw", "ib_read_lat", "ib_send_lat"), ["-e"]),
+}
+
+VERIFY_LOADS = {
+    "no flags": [],
+    "both directions": ["-b"],
+    "16 QPs": ["-q", 16, "-n", 128],
+    "chains of 16": ["-l", 16, "-d", 32],
+    "1 byte": ["-s", 1],
+    "0 bytes": ["-s", 0, "--ops", "send,sendimm,write,writeimm,read"],
+    "1048577 bytes": ["-s", 1048577, "-n", 32, "-d", 4],
+    "MTU 256": ["-m", 256],
+    "MTU 1024": ["-m", 1024, "-b"],
+    "events": ["-e", "-b"],
+    "32 elements": ["-g", 32, "-S", 40000],
+    "all at once": ["-q", 8, "-b", "-l", 8, "-d", 32, "-g", 7, "-S", 30000, "-n", 192],
+}
+
+PINGPONG = [["-e"], ["-s", 0], ["-s", 1], ["-s", 1048576, "-n", 100]]
+PINGPONG += [["-m", mtu] for mtu in (256, 512, 1024, 2048, 4096)]
+
+
+def needs(program):
+    if "/" not in program and shutil.which(program) is None:
+        raise tap.Skip(f"{program} is not installed")
+
+
+def table_rows(text):
+    """The rows of a perftest table: lists of numbers."""
+    return [[float(word) for word in line.split()] for line in text.splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]+", line)]
+
+
+def perftest(program, flags, run_flags=()):
+    needs(program)
+    with Pair(ROCI, program, flags, server_run=run_flags, client_run=run_flags) as pair:
+        pair.finish(HANG_SECONDS)
+        rows = table_rows(pair.client.text())
+        check(rows, f"no table\n{pair.explain()}")
+        check(all(row[3] > 0 for row in rows), f"a zero in the table\n{pair.explain()}")
+
+
+def verify(flags, run_flags=()):
+    with Pair(ROCI, VERIFY, flags, server_run=run_flags, client_run=run_flags) as pair:
+        pair.finish(HANG_SECONDS)
+        for end in (pair.client, pair.server):
+            check(re.search(r"verify: \d+ operations, \d+ bytes checked, 0 errors", end.text()), pair.explain())
+
+
+def pingpong(flags):
+    needs("ibv_rc_pingpong")
+    with Pair(ROCI, "ibv_rc_pingpong", ["-g", 0, "-c", *flags] if "-s" not in flags else ["-g", 0, *flags]) as pair:
+        pair.finish(HANG_SECONDS)
+        check("iters in" in pair.client.text(), pair.explain())
+
+
+def single(command, *wanted):
+    needs(command[0])
+    end = End(ROCI, f"cable:test.{os.getpid()}.single", command)
+    try:
+        check(end.wait(HANG_SECONDS) == 0, end.text())
+        for text in wanted:
+            check(text in end.text(), f"no {text!r} in\n{end.text()}")
+    finally:
+        end.end()
+
+
+def leftovers():
+    """Files of this test's cables."""
+    return [name for name in os.listdir("/dev/shm") if f".test.{os.getpid()}." in name]
+
+
+LONG = ["-D", 30]
+
+
+def killed(program, who):
+    """The other end ends with an error; the next pair on the same cable just works."""
+    needs(program)
+    with Pair(ROCI, program, LONG) as pair:
+        time.sleep(1)
+        victim, other = (pair.client, pair.server) if who == "client" else (pair.server, pair.client)
+        check(victim.process.poll() is None and other.process.poll() is None, f"not under way\n{pair.explain()}")
+        victim.signal(signal.SIGKILL)
+        status = other.wait(60)
+        check(status not in (None, 0), f"the other end did not fail\n{pair.explain()}")
+        # retry_cnt 7 and timeout 14: at most 8 x 67 ms for the end that sends; perftest says what completed how.
+        if other is pair.client:
+            check("Completion with error" in other.text() or "Failed status" in other.text(), pair.explain())
+        link = pair.link
+    with Pair(ROCI, program, ["-n", 200], link=link) as pair:
+        pair.finish(HANG_SECONDS)
+    check(not leftovers(), f"left behind: {leftovers()}")
+
+
+def stopped(program, who):
+    needs(program)
+    with Pair(ROCI, program, ["-s", 65536, "-n", 50000]) as pair:
+        time.sleep(1)
+        end = pair.client if who == "client" else pair.server
+        check(end.process.poll() is None, f"done before it could be stopped\n{pair.explain()}")
+        end.signal(signal.SIGSTOP)
+        time.sleep(5)
+        end.signal(signal.SIGCONT)
+        pair.finish(HANG_SECONDS)
+
+
+def cycles():
+    link = f"cable:test.{os.getpid()}.cycles"
+    for _ in range(CYCLES):
+        with Pair(ROCI, VERIFY, ["-n", 8, "-d", 8], link=link) as pair:
+            pair.finish(HANG_SECONDS)
+    check(not leftovers(), f"left behind: {leftovers()}")
+    sockets = pathlib.Path("/proc/net/unix").read_text()
+    check("roci" not in sockets, f"a socket is left:\n{sockets}")
+
+
+def three_processes():
+    """Three ends, each of which has both others as peers at the same time."""
+    link = f"cable:test.{os.getpid()}.three"
+    ports = [free_port() for _ in range(3)]
+    load = ["-b", "-q", 2, "-n", 512]
+    ends = []
+    try:
+        for i in range(3):
+            serves = ["-p", ports[i], *load]
+            calls = ["-p", ports[(i + 1) % 3], *load, "127.0.0.1"]
+            ends.append(End(ROCI, link, [VERIFY, *serves, "+", *calls]))
+        for end in ends:
+            check(end.wait(HANG_SECONDS) == 0 and end.text().count(" 0 errors") == 2, end.text())
+    finally:
+        for end in ends:
+            end.end()
+    check(not leftovers(), f"left behind: {leftovers()}")
+
+
+def fixed_addresses():
+    with Pair(ROCI, VERIFY, ["-x", 0], server_run=["--ip", "198.18.7.1/24"], client_run=["--ip", "198.18.7.2/24"]) as pair:
+        pair.finish(HANG_SECONDS)
+    with Pair(ROCI, VERIFY, ["-x", 1]) as pair:
+        pair.finish(HANG_SECONDS)
+
+
+def one_host():
+    """Two processes that are one host: one address, told apart by QPN."""
+    with Pair(ROCI, VERIFY, ["-b"], server_run=["--host", "alpha"], client_run=["--host", "alpha"]) as pair:
+        pair.finish(HANG_SECONDS)
+
+
+def capture():
+    needs("tshark")
+    folder = pathlib.Path(subprocess.check_output(["mktemp", "-d"], text=True).strip())
+    try:
+        file = folder / "x.pcapng"
+        with Pair(ROCI, VERIFY, ["-n", 64], server_run=["--capture", str(file)]) as pair:
+            pair.finish(HANG_SECONDS)
+        fields = subprocess.check_output(
+            ["tshark", "-r", file, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.interface_name",
+             "-e", "frame.packet_flags_direction"], text=True, stderr=subprocess.DEVNULL).splitlines()
+        check(len(fields) > 64, f"{len(fields)} packets")
+        directions = set()
+        for line in fields:
+            opcode, interface, direction = line.split("\t")
+            check(opcode != "" and interface == "roci0", f"not RoCE: {line!r}")
+            directions.add(int(direction, 0))
+        check(directions == {1, 2}, f"directions {directions}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def cases():
+    yield "ibv_devices", lambda: single(["ibv_devices"], "roci0")
+    yield "ibv_devinfo -v", lambda: single(["ibv_devinfo", "-v"], "PORT_ACTIVE", "::ffff:198.18.0.1", "RoCE v2")
+    yield "ibv_rc_pingpong", lambda: pingpong([])
+    for flags in PINGPONG:
+        yield f"ibv_rc_pingpong {' '.join(map(str, flags))}", lambda f=flags: pingpong(f)
+    for title, flags in VERIFY_LOADS.items():
+        yield f"every byte: {title}", lambda f=flags: verify(f)
+    for title, (programs, flags) in PERFTEST.items():
+        for program in programs:
+            yield f"{program}: {title}", lambda p=program, f=flags: perftest(p, f)
+    yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
+    yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
+    yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")
+    yield "SIGSTOP of the client", lambda: stopped("ib_write_bw", "client")
+    yield "SIGSTOP of the server", lambda: stopped("ib_write_bw", "server")
+    yield "three processes on one cable, all pairs at once", three_processes
+    yield "fixed addresses, and IPv6", fixed_addresses
+    yield "two processes of one host", one_host
+    yield "capture", capture
+    yield f"{CYCLES} start-stop cycles", cycles
+    for mode in ("inline", "thread"):
+        yield f"every byte: --progress {mode}", lambda m=mode: verify(["-b", "-q", 4], ["--progress", m])
+        yield f"ib_write_bw: --progress {mode}", lambda m=mode: perftest("ib_write_bw", ["-n", 1000], ["--progress", m])
+        yield f"ib_send_lat: --progress {mode}", lambda m=mode: perftest("ib_send_lat", [], ["--progress", m])
+
+
+sys.exit(tap.run(cases()))
