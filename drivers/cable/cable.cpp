@@ -38,7 +38,7 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 }  // namespace
 
 std::span<std::uint64_t> CablePort::counter_region() {
-  return {file_.counters(self_), cable::kCounterRegionBytes / sizeof(std::uint64_t) / 2};
+  return {file_.counters(self_), cable::kCableCountersWord};
 }
 
 PortAttributes CablePort::attributes() const {

@@ -138,8 +138,7 @@ bool CablePort::choose_identity(const CableConfig& config, std::string* error) {
 void CablePort::write_record(const CableConfig& config) {
   EndRecord& record = file_.end(self_);
   std::memset(file_.counters(self_), 0, cable::kCounterRegionBytes);
-  counters_ =
-      reinterpret_cast<CableCounters*>(file_.counters(self_) + cable::kCounterRegionBytes / sizeof(std::uint64_t) / 2);
+  counters_ = reinterpret_cast<CableCounters*>(file_.counters(self_) + cable::kCableCountersWord);
   record.pid = getpid();
   record.mac = mac_;
   record.address_count = static_cast<std::uint32_t>(addresses_.size());

@@ -67,7 +67,9 @@ struct EndRecord {
 static_assert(sizeof(EndRecord) <= 512);
 inline constexpr std::size_t kEndRecordBytes = 512;
 
+/// The first half of an end's counters is the stack's, the second the cable's.
 inline constexpr std::size_t kCounterRegionBytes = 16384;
+inline constexpr std::size_t kCableCountersWord = kCounterRegionBytes / sizeof(std::uint64_t) / 2;
 
 /// A directed ring, from one producer to one consumer. rte_ring was considered: it keeps size and mask in the shared
 /// memory, where the peer could change them, and publishes by index, which costs a second cache miss per frame.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +27,22 @@ struct flock lock_record(short type, std::uint32_t byte) {
 }  // namespace
 
 std::string file_path(const std::string& name) { return "/dev/shm/roci." + std::to_string(getuid()) + "." + name; }
+
+std::vector<std::string> names() {
+  const std::string prefix = file_path("");
+  const std::size_t folder_bytes = prefix.find_last_of('/') + 1;
+  const std::string start = prefix.substr(folder_bytes);
+  std::vector<std::string> found;
+  DIR* directory = opendir(prefix.substr(0, folder_bytes).c_str());
+  if (directory == nullptr) return found;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name.compare(0, start.size(), start) == 0) found.push_back(name.substr(start.size()));
+  }
+  closedir(directory);
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 SharedFile::~SharedFile() { close(); }
 
@@ -87,13 +104,9 @@ bool SharedFile::initialise() {
 /// Removes the files of cables all of whose ends were killed. Nobody's locks are disturbed: they are other files than
 /// the one that this process is about to open.
 void SharedFile::remove_abandoned() const {
-  const std::string prefix = file_path("");
-  const std::string folder = prefix.substr(0, prefix.find_last_of('/') + 1);
-  DIR* directory = opendir(folder.c_str());
-  if (directory == nullptr) return;
-  while (const dirent* entry = readdir(directory)) {
-    const std::string path = folder + entry->d_name;
-    if (path == path_ || path.compare(0, prefix.size(), prefix) != 0) continue;
+  for (const std::string& name : names()) {
+    const std::string path = file_path(name);
+    if (path == path_) continue;
     SharedFile other;
     other.path_ = path;
     other.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -104,7 +117,6 @@ void SharedFile::remove_abandoned() const {
         !other.any_end_is_alive())
       other.unlink();
   }
-  closedir(directory);
 }
 
 bool SharedFile::open_and_lock(const std::string& name, std::string* error) {

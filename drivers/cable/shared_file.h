@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "drivers/cable/layout.h"
 
@@ -11,6 +12,9 @@ namespace roci::cable {
 
 /// Path of the shared file of the cable `name` of this user.
 std::string file_path(const std::string& name);
+
+/// Names of the cables of this user that have a file, in order.
+std::vector<std::string> names();
 
 /// POSIX record locks belong to the process and vanish with it, however it ends; they also vanish when the process
 /// closes any descriptor of the file, so there must be only one.
