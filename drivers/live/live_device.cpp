@@ -243,55 +243,68 @@ bool LiveDevice::callers_turn(Instant now) const {
 
 void LiveDevice::run() {
   spin_ = mode_ == ProgressMode::kInline ? Duration{} : kLongestSpin;
-  Instant last_work = live_now();
-  bool spun_for_nothing = false;
+  Instant now = live_now();
+  Instant last_work = now;
+  bool slept = false;
   while (!stop_.load(std::memory_order_relaxed)) {
+    if (callers_turn(now)) {
+      nap_beside_callers(now);
+      now = live_now();
+      continue;
+    }
     const std::optional<TurnResult> result = turn_in_background();
-    const Instant now = result.has_value() ? result->at : live_now();
+    now = result.has_value() ? result->at : live_now();
     if (result.has_value() && result->worked()) {
-      // Looking before sleeping paid off if it found this work.
-      if (!spun_for_nothing && mode_ != ProgressMode::kInline)
-        spin_ = std::min(kLongestSpin, std::max(spin_ + spin_, kProbeSpin));
-      spun_for_nothing = false;
+      // Looking instead of sleeping paid off if it found this work.
+      if (!slept) spin_longer();
+      slept = false;
       last_work = now;
-      continue;
-    }
-    if (now - last_work < spin_ && !callers_turn(now)) {
+    } else if (now - last_work < spin_) {
       __builtin_ia32_pause();
-      continue;
+    } else {
+      // On a core shared with a busy application, looking only keeps that application from running.
+      if (mode_ == ProgressMode::kAuto) spin_ = {spin_.ps / 2};
+      slept = true;
+      sleep(now, result.value_or(TurnResult{.at = now}));
+      now = live_now();
     }
-    // On a core shared with a busy application, looking only keeps that application from running.
-    if (mode_ == ProgressMode::kAuto) spin_ = {spin_.ps / 2};
-    spun_for_nothing = true;
-    sleep(now, result.value_or(TurnResult{.at = now}));
   }
 }
 
+void LiveDevice::spin_longer() {
+  if (mode_ != ProgressMode::kInline) spin_ = std::min(kLongestSpin, std::max(spin_ + spin_, kProbeSpin));
+}
+
+/// Callers turn the worker: this thread only makes sure that somebody still does, and answers a peer that rings because
+/// the caller has not been seen for a while.
+void LiveDevice::nap_beside_callers(Instant now) {
+  asleep_until_ps_.store((now + kNapWhileCallersTurn).ps, std::memory_order_seq_cst);
+  port_->prepare_wait(false);
+  const bool rung = port_->wait(kNapWhileCallersTurn);
+  asleep_until_ps_.store(INT64_MIN, std::memory_order_seq_cst);
+  if (rung) turn_in_background();
+}
+
 void LiveDevice::sleep(Instant now, const TurnResult& result) {
-  bool rung = false;
-  const bool callers = callers_turn(now);
-  Duration longest = kLongestSleep;
-  if (result.waits_for_room)
-    longest = kNapForRoom;
-  else if (callers)
-    longest = kNapWhileCallersTurn;
-  const Instant until = std::min(now + longest, result.next_deadline);
-  if (until <= now || stop_.load(std::memory_order_relaxed)) return;
+  const Instant until = std::min(now + (result.waits_for_room ? kNapForRoom : kLongestSleep), result.next_deadline);
+  if (until <= now) return;
   asleep_until_ps_.store(until.ps, std::memory_order_seq_cst);
-  port_->prepare_wait(!callers && !result.waits_for_room);
+  port_->prepare_wait(!result.waits_for_room);
   // What was posted or arrived before this was said found nobody asleep to wake: one more turn looks for it. If
   // somebody else has the baton, that turn may have looked too early.
   const std::optional<TurnResult> last_look = turn_in_background();
-  if (!last_look.has_value() || last_look->worked() || last_look->next_deadline < until)
-    port_->cancel_wait();
-  else
+  const bool may_sleep = last_look.has_value() && !last_look->worked() && last_look->next_deadline >= until &&
+                         !stop_.load(std::memory_order_seq_cst);
+  bool rung = false;
+  if (may_sleep)
     rung = port_->wait(until - now);
+  else
+    port_->cancel_wait();
   asleep_until_ps_.store(INT64_MIN, std::memory_order_seq_cst);
-  if (!rung || mode_ != ProgressMode::kAuto) return;
-  if (++rings_since_probe_ >= kRingsPerProbe) {
-    rings_since_probe_ = 0;
-    spin_ = std::max(spin_, kProbeSpin);
-  }
+  // Rung often: looking a little before sleeping may be worth another try.
+  if (!rung || mode_ != ProgressMode::kAuto || ++rings_since_probe_ < kRingsPerProbe) return;
+  rings_since_probe_ = 0;
+  spin_ = std::max(spin_, kProbeSpin);
 }
 
 }  // namespace roci

@@ -55,6 +55,8 @@ class LiveDevice {
   void run();
   std::optional<TurnResult> turn_in_background();
   bool callers_turn(Instant now) const;
+  void spin_longer();
+  void nap_beside_callers(Instant now);
   void sleep(Instant now, const TurnResult& result);
 
   TurnResult turn_holding_baton(TurnReason reason);
