@@ -140,12 +140,15 @@ void CablePort::attach_incoming() {
     }
     const auto& header = cable::ring_header(ring);
     const std::uint32_t epoch = header.producer_epoch.load(std::memory_order_acquire);
-    if (epoch != file_.end(end).epoch.load(std::memory_order_acquire) ||
-        header.consumer_epoch.load(std::memory_order_relaxed) != epoch_) {
+    if (epoch == 0 || header.consumer_epoch.load(std::memory_order_relaxed) != epoch_) {
       cable::SharedFile::unmap_ring(ring);
       continue;
     }
-    peer.epoch = epoch;
+    // An end may have come, sent and left since the last turn: what it sent still counts.
+    if (epoch == file_.end(end).epoch.load(std::memory_order_acquire))
+      peer.epoch = epoch;
+    else
+      closing_ |= bit(end);
     peer.consumer.attach(ring);
     senders_.push_back(end);
     ++counters_->cable_peers_attached;

@@ -166,9 +166,9 @@ void CablePort::leave() {
   file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
   // The rings from here keep their memory: peers may not have taken the last frames. The next end in this place, or the
   // end of the cable, frees it.
-  for (std::uint32_t end = 0; end < kMaxEnds; ++end) {
-    close_peer(end);
-    if ((*peers_)[end].consumer.attached()) detach_consumer(end);
+  for (const Peer& peer : *peers_) {
+    if (peer.producer.attached()) cable::SharedFile::unmap_ring(peer.producer.memory());
+    if (peer.consumer.attached()) cable::SharedFile::unmap_ring(peer.consumer.memory());
   }
   if (!file_.any_end_is_alive()) file_.unlink();
   file_.unlock_end(self_);
