@@ -2,6 +2,7 @@
 """Real clients, unmodified, over a cable: TAP. Arguments: paths of roci, roci-verify and check-capture, then `quick` or
 `full`."""
 
+import json
 import os
 import pathlib
 import re
@@ -108,14 +109,26 @@ def leftovers():
     return [name for name in os.listdir("/dev/shm") if f".test.{os.getpid()}." in name]
 
 
-LONG = ["-D", 30]
+LONG = ["-s", 65536, "-n", 5000000]
+
+
+def wait_until_under_way(pair):
+    """Until both ends have packets of the other, as `roci stat` tells."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while time.monotonic() < deadline:
+        stacks = json.loads(subprocess.check_output([ROCI, "stat", "--json"], text=True))
+        received = [stack["counters"]["rx_packets"] for stack in stacks if stack["link"] == pair.link]
+        if len(received) == 2 and min(received) > 100:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no transfer\n{pair.explain()}")
 
 
 def killed(program, who):
     """The other end ends with an error; the next pair on the same cable just works."""
     needs(program)
     with Pair(ROCI, program, LONG) as pair:
-        time.sleep(1)
+        wait_until_under_way(pair)
         victim, other = (pair.client, pair.server) if who == "client" else (pair.server, pair.client)
         check(victim.process.poll() is None and other.process.poll() is None, f"not under way\n{pair.explain()}")
         victim.signal(signal.SIGKILL)
@@ -133,7 +146,7 @@ def killed(program, who):
 def stopped(program, who):
     needs(program)
     with Pair(ROCI, program, ["-s", 65536, "-n", 50000]) as pair:
-        time.sleep(1)
+        wait_until_under_way(pair)
         end = pair.client if who == "client" else pair.server
         check(end.process.poll() is None, f"done before it could be stopped\n{pair.explain()}")
         end.signal(signal.SIGSTOP)
