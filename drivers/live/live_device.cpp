@@ -13,6 +13,7 @@
 #include "drivers/cable/cable.h"
 #include "drivers/capture/capture.h"
 #include "drivers/live/clock.h"
+#include "drivers/live/fault_handler.h"
 
 namespace roci {
 namespace {
@@ -113,6 +114,7 @@ LiveDevice* LiveDevice::open(EventSink& events) {
     return nullptr;
   }
   std::unique_ptr<LiveDevice> made(new LiveDevice(config, current_generation()));
+  install_fault_handler();
   if (!made->open_link()) return nullptr;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;

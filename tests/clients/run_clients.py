@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real clients, unmodified, over a cable: TAP. Arguments: paths of roci, roci-verify and check-capture, then `quick` or
-`full`."""
+"""Real clients, unmodified, over a cable: TAP. Arguments: paths of roci, roci-verify, check-capture and gone, then
+`quick` or `full`."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import tap  # noqa: E402
 from pair import End, Pair, free_port  # noqa: E402
 from tap import check  # noqa: E402
 
-ROCI, VERIFY, CHECK_CAPTURE, SUITE = sys.argv[1:5]
+ROCI, VERIFY, CHECK_CAPTURE, GONE, SUITE = sys.argv[1:6]
 FULL = SUITE == "full"
 HANG_SECONDS = 600 if FULL else 120
 CYCLES = 1000 if FULL else 50
@@ -247,6 +247,7 @@ def cases():
     yield "fixed addresses, and IPv6", fixed_addresses
     yield "two processes of one host", one_host
     yield "capture", capture
+    yield "memory that goes away", lambda: single([GONE], "all with an error completion")
     yield f"{CYCLES} start-stop cycles", cycles
     for mode in ("inline", "thread"):
         yield f"every byte: --progress {mode}", lambda m=mode: verify(["-b", "-q", 4], ["--progress", m])

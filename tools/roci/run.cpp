@@ -133,6 +133,7 @@ int run(const RunOptions& options, const Program& program) {
     return kRunFailed;
   }
   put_first("LD_LIBRARY_PATH", shim.string());
+  put_first("LD_PRELOAD", (shim / "libroci-redirect.so").string());
 #ifdef ROCI_SANITIZER_RUNTIME
   // The program is not instrumented, and the runtime has to be loaded before anything else. What a program leaks is
   // not ours to report.

@@ -1,9 +1,43 @@
 // Address handles.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
+#include "stack/wire/headers_l3.h"
 #include "verbs-shim/ibverbs/objects.h"
 #include "verbs-shim/ibverbs/operations.h"
+
+namespace roci::shim {
+namespace {
+
+/// What the IP header in front of a datagram says of its way.
+struct Flow {
+  IpAddress source;
+  IpAddress destination;
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+};
+
+/// `header` is 40 bytes: IPv6 in all of them, or IPv4 in the last 20. What is before an IPv4 header is undefined and
+/// may look like IPv6, so the checksum decides (IBTA A17.4.5.2).
+std::optional<Flow> read_flow(const std::byte* header) {
+  const std::byte* last = header + Ipv6Header::kSize - Ipv4Header::kSize;
+  const Ipv4Header v4 = Ipv4Header::read(last);
+  if (v4.version_ihl == 0x45 && ipv4_header_sum(last) == 0xffff)
+    return Flow{.source = IpAddress::v4(v4.source),
+                .destination = IpAddress::v4(v4.destination),
+                .traffic_class = v4.traffic_class};
+  const Ipv6Header v6 = Ipv6Header::read(header);
+  if (v6.version != 6) return std::nullopt;
+  return Flow{.source = v6.source,
+              .destination = v6.destination,
+              .flow_label = v6.flow_label,
+              .traffic_class = v6.traffic_class};
+}
+
+}  // namespace
+}  // namespace roci::shim
 
 using namespace roci::shim;
 
@@ -26,41 +60,25 @@ ROCI_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   return 0;
 }
 
-/// The way back to the sender of a datagram, from the IP header in front of its data: IPv4 in the second half of the 40
-/// bytes, or IPv6 in all of them.
 ROCI_EXPORT int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port_num, ibv_wc* wc, ibv_grh* grh,
                                     ibv_ah_attr* attr) {
   *attr = {};
+  if (is_detached(context)) return errno = EIO, -1;
+  if ((wc->wc_flags & IBV_WC_GRH) == 0 || port_num != 1) return errno = EINVAL, -1;
+  const std::optional<Flow> flow = read_flow(reinterpret_cast<const std::byte*>(grh));
+  if (!flow.has_value()) return errno = EINVAL, -1;
+  attr->is_global = 1;
   attr->port_num = port_num;
   attr->sl = wc->sl;
-  if ((wc->wc_flags & IBV_WC_GRH) == 0) return errno = EINVAL, -1;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(grh);
-  const std::uint8_t* v4 = bytes + 20;
-  ibv_gid source{};
-  ibv_gid destination{};
-  if (bytes[0] >> 4 == 6) {
-    source = grh->sgid;
-    destination = grh->dgid;
-    attr->grh.flow_label = __builtin_bswap32(grh->version_tclass_flow) & 0xf'ffff;
-    attr->grh.traffic_class = static_cast<std::uint8_t>(__builtin_bswap32(grh->version_tclass_flow) >> 20);
-  } else if (v4[0] == 0x45) {
-    source.raw[10] = source.raw[11] = destination.raw[10] = destination.raw[11] = 0xff;
-    std::memcpy(source.raw + 12, v4 + 12, 4);
-    std::memcpy(destination.raw + 12, v4 + 16, 4);
-    attr->grh.traffic_class = v4[1];
-  } else {
-    return errno = EINVAL, -1;
-  }
-  attr->is_global = 1;
-  attr->grh.dgid = source;
-  attr->grh.hop_limit = 64;
+  std::memcpy(attr->grh.dgid.raw, flow->source.bytes.data(), sizeof attr->grh.dgid.raw);
+  attr->grh.flow_label = flow->flow_label;
+  attr->grh.traffic_class = flow->traffic_class;
+  attr->grh.hop_limit = roci::AddressVector{}.hop_limit;
   const auto gids = device_of(context).port_attributes().addresses;
-  for (std::size_t i = 0; i < gids.size(); ++i) {
-    if (std::memcmp(gids[i].bytes.data(), destination.raw, sizeof destination.raw) != 0) continue;
-    attr->grh.sgid_index = static_cast<std::uint8_t>(i);
-    return 0;
-  }
-  return errno = ENOENT, -1;
+  const auto found = std::find(gids.begin(), gids.end(), flow->destination);
+  if (found == gids.end()) return errno = ENOENT, -1;
+  attr->grh.sgid_index = static_cast<std::uint8_t>(found - gids.begin());
+  return 0;
 }
 
 ROCI_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port_num) {

@@ -28,6 +28,7 @@ ShimCq* create(ibv_context* context, std::uint32_t entries, void* cq_context, ib
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   fill_extended_poll(&base);
+  ++from(context)->objects;
   if (channel != nullptr) {
     pthread_mutex_lock(&context->mutex);
     ++channel->refcnt;
@@ -82,11 +83,15 @@ int request_notify(ibv_cq* cq, int solicited_only) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  // A promise of the client that needs nothing here.
+  constexpr std::uint32_t kIgnoredFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   constexpr std::uint64_t kKnownFlags = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                         std::uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP} |
                                         std::uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
   if ((attr->comp_mask & ~kKnownMask) != 0) return fail_with<ibv_cq_ex>(EOPNOTSUPP);
   if ((attr->wc_flags & ~kKnownFlags) != 0) return fail_with<ibv_cq_ex>(EOPNOTSUPP);
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (attr->flags & ~kIgnoredFlags) != 0)
+    return fail_with<ibv_cq_ex>(EOPNOTSUPP);
   ShimCq* shim = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   return shim == nullptr ? nullptr : &shim->base;
 }
@@ -129,6 +134,7 @@ ROCI_EXPORT int ibv_destroy_cq(ibv_cq* base) {
     --base->channel->refcnt;
     pthread_mutex_unlock(&context->mutex);
   }
+  --from(context)->objects;
   pthread_mutex_destroy(&base->mutex);
   pthread_cond_destroy(&base->cond);
   delete shim;

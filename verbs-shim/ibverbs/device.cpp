@@ -51,6 +51,13 @@ ShimDevice* describe_device() {
   return &the_device;
 }
 
+void destroy(ShimContext* context) {
+  context->live->release();
+  delete context->async_events;
+  if (context->verbs.context.cmd_fd >= 0) close(context->verbs.context.cmd_fd);
+  delete context;
+}
+
 }  // namespace
 
 std::uint64_t device_guid(ibv_device* device) { return reinterpret_cast<ShimDevice*>(device)->guid; }
@@ -84,11 +91,16 @@ ROCI_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   auto* context = new ShimContext{};
   context->live = live;
   context->async_events = new EventQueue<roci::AsyncEvent>;
-  fill_operations(&context->verbs);
   ibv_context& base = context->verbs.context;
-  base.device = device;
   base.async_fd = context->async_events->fd();
   base.cmd_fd = eventfd(0, EFD_CLOEXEC);
+  if (base.async_fd < 0 || base.cmd_fd < 0) {
+    const int error = errno;
+    destroy(context);
+    return fail_with<ibv_context>(error);
+  }
+  fill_operations(&context->verbs);
+  base.device = device;
   base.num_comp_vectors = 1;
   pthread_mutex_init(&base.mutex, nullptr);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -100,10 +112,9 @@ ROCI_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 ROCI_EXPORT int ibv_close_device(ibv_context* base) {
   ShimContext* context = from(base);
   remove_context(context);
-  context->live->release();
-  delete context->async_events;
-  close(base->cmd_fd);
+  // What the client has not destroyed stays as it is until the process ends, and so does what it hangs on.
+  if (context->objects != 0 && !is_detached(base)) return 0;
   pthread_mutex_destroy(&base->mutex);
-  delete context;
+  destroy(context);
   return 0;
 }

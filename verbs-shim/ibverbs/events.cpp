@@ -30,7 +30,9 @@ class Sink : public EventSink {
   void on_async_event(const AsyncEvent& event) override {
     if (ibv_context* context = context_of(event)) return from(context)->async_events->push(event);
     pthread_mutex_lock(&contexts_mutex);
-    for (ShimContext* context : contexts()) context->async_events->push(event);
+    // A parent's contexts are in a child's list too.
+    for (ShimContext* context : contexts())
+      if (!is_detached(&context->verbs.context)) context->async_events->push(event);
     pthread_mutex_unlock(&contexts_mutex);
   }
 };
@@ -107,6 +109,7 @@ ROCI_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 }
 
 ROCI_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, void** cq_context) {
+  if (is_detached(base->context)) return errno = EIO, -1;
   ShimCq* shim = nullptr;
   const auto count = [](ShimCq* event) { ++event->completion_events_delivered; };
   if (!from(base)->events->take(&shim, count)) return -1;
@@ -120,6 +123,7 @@ ROCI_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
 }
 
 ROCI_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
+  if (is_detached(context)) return errno = EIO, -1;
   roci::AsyncEvent event{};
   if (!from(context)->async_events->take(&event, count_delivery)) return -1;
   *out = {};

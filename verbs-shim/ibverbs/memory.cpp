@@ -1,4 +1,7 @@
 // Protection domains and memory regions.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "verbs-shim/ibverbs/objects.h"
@@ -16,10 +19,22 @@ bool make_access(unsigned flags, std::uint32_t* access) {
   return true;
 }
 
+/// A region is of memory that is there, as if its pages were pinned: EFAULT otherwise, EINVAL if the range wraps. What
+/// is unmapped later is the copying's care.
+int check_mapped(void* addr, std::size_t length) {
+  const auto page_mask = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1;
+  const auto first = reinterpret_cast<std::uintptr_t>(addr);
+  if (first + length < first || first + length > UINTPTR_MAX - page_mask) return EINVAL;
+  // With this flag the call does nothing but look if the pages are mapped.
+  auto* const page = static_cast<std::byte*>(addr) - (first & page_mask);
+  return msync(page, length + (first & page_mask), MS_ASYNC) == 0 ? 0 : EFAULT;
+}
+
 ibv_mr* register_memory(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned flags) {
   std::uint32_t access = 0;
   if (is_detached(pd->context)) return fail_with<ibv_mr>(EIO);
-  if (!make_access(flags, &access)) return fail_with<ibv_mr>(EOPNOTSUPP);
+  if (!make_access(flags, &access)) return fail_with<ibv_mr>(EINVAL);
+  if (const int error = check_mapped(addr, length); error != 0) return fail_with<ibv_mr>(error);
   auto* shim = new ShimMr{};
   const int error = device_of(pd->context).reg_mr(from(pd)->pd, addr, length, iova, access, &shim->mr);
   if (error != 0) {
@@ -49,12 +64,14 @@ ROCI_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     return fail_with<ibv_pd>(error);
   }
   shim->base = {.context = context, .handle = shim->pd->handle};
+  ++from(context)->objects;
   return &shim->base;
 }
 
 ROCI_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
   if (!is_detached(pd->context))
     if (const int error = device_of(pd->context).dealloc_pd(from(pd)->pd); error != 0) return error;
+  --from(pd->context)->objects;
   delete from(pd);
   return 0;
 }
@@ -89,7 +106,9 @@ ROCI_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std:
   if (flags == 0 || (flags & ~kAll) != 0) return refuse(EINVAL);
   if (moves && (addr == nullptr || length == 0)) return refuse(EINVAL);
   if (pd_changes && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
-  if (rights_change && !make_access(static_cast<unsigned>(access), &rights)) return refuse(EOPNOTSUPP);
+  if (!rights_change && access != 0) return refuse(EINVAL);
+  if (rights_change && !make_access(static_cast<unsigned>(access), &rights)) return refuse(EINVAL);
+  if (const int error = moves ? check_mapped(addr, length) : 0; error != 0) return refuse(error);
   const roci::MemoryRange range{addr, length, reinterpret_cast<std::uintptr_t>(addr)};
   const int error = device_of(mr->context)
                         .rereg_mr(from(mr)->mr, pd_changes ? from(pd)->pd : nullptr, moves ? &range : nullptr,

@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -28,6 +29,7 @@ struct ShimContext {
   verbs_context verbs;
   LiveDevice* live;
   EventQueue<AsyncEvent>* async_events;
+  std::atomic<std::uint32_t> objects;  ///< PDs and CQs: all others hang on one
 };
 
 struct ShimPd {
@@ -75,6 +77,7 @@ struct WrBatch {
     std::size_t first_sge;
     std::size_t first_inline_byte;
     std::size_t inline_bytes;
+    Sge inline_sge;
   };
   std::vector<Entry> entries;
   std::vector<Sge> sges;

@@ -207,5 +207,9 @@ ROCI_EXPORT int ibv_destroy_qp(ibv_qp* base) {
 ROCI_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 ROCI_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 ROCI_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
-ROCI_EXPORT int ibv_attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return EOPNOTSUPP; }
-ROCI_EXPORT int ibv_detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t) { return EOPNOTSUPP; }
+ROCI_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
+  return qp->qp_type == IBV_QPT_UD ? EOPNOTSUPP : EINVAL;
+}
+ROCI_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
+  return qp->qp_type == IBV_QPT_UD ? EOPNOTSUPP : EINVAL;
+}

@@ -18,7 +18,8 @@ SendRequest& begin(ibv_qp_ex* qp, WrOpcode opcode, std::uint64_t operation) {
   ShimQp* shim = from(qp);
   WrBatch& batch = shim->batch;
   if ((shim->send_ops & operation) == 0) fail(qp, EINVAL);
-  const unsigned flags = qp->wr_flags | (shim->signal_all ? unsigned{IBV_SEND_SIGNALED} : 0);
+  // That data is inline is said by how it is set.
+  const unsigned flags = qp->wr_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
   batch.entries.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = static_cast<std::uint8_t>(flags)},
                            .first_sge = batch.sges.size(),
                            .first_inline_byte = batch.inline_data.size(),
@@ -78,6 +79,22 @@ void start(ibv_qp_ex* qp) {
   batch.error = is_detached(qp->qp_base.context) ? EIO : 0;
 }
 
+/// Gives the entries the data that was gathered for them, which no longer moves.
+void settle_data(WrBatch& batch) {
+  for (WrBatch::Entry& entry : batch.entries) {
+    SendRequest& request = entry.request;
+    if ((request.flags & kSendInline) == 0) {
+      request.sges = batch.sges.data() + entry.first_sge;
+      continue;
+    }
+    entry.inline_sge = {.addr = reinterpret_cast<std::uint64_t>(batch.inline_data.data() + entry.first_inline_byte),
+                        .length = static_cast<std::uint32_t>(entry.inline_bytes),
+                        .lkey = {}};
+    request.sges = &entry.inline_sge;
+    request.num_sge = 1;
+  }
+}
+
 /// All or nothing: a batch that does not fit, or has a bad request in it, posts none.
 int post_batch(ShimQp* shim) {
   WrBatch& batch = shim->batch;
@@ -86,17 +103,17 @@ int post_batch(ShimQp* shim) {
   if (sq.tail() - sq.head() + batch.entries.size() > sq.max_wr()) return ENOMEM;
   Device& device = device_of(shim->base.qp_base.context);
   const bool idle = sq.empty();
-  for (WrBatch::Entry& entry : batch.entries) {
-    Sge inline_sge{.addr = reinterpret_cast<std::uint64_t>(batch.inline_data.data() + entry.first_inline_byte),
-                   .length = static_cast<std::uint32_t>(entry.inline_bytes),
-                   .lkey = {}};
-    const bool is_inline = (entry.request.flags & kSendInline) != 0;
-    entry.request.sges = is_inline ? &inline_sge : batch.sges.data() + entry.first_sge;
-    if (is_inline) entry.request.num_sge = 1;
-    if (const int error = device.post_send(shim->qp, entry.request); error != 0) return error;
+  settle_data(batch);
+  for (const WrBatch::Entry& entry : batch.entries)
+    if (const int error = device.check_send(shim->qp, entry.request); error != 0) return error;
+  int error = 0;
+  for (const WrBatch::Entry& entry : batch.entries) {
+    error = device.post_send(shim->qp, entry.request);
+    // Only if another thread filled the queue by the other way to post.
+    if (error != 0) break;
   }
   if (!batch.entries.empty()) kick(shim, idle);
-  return 0;
+  return error;
 }
 
 int complete(ibv_qp_ex* qp) {

@@ -36,8 +36,7 @@ void fill_device_attr(ibv_context* context, ibv_device_attr* attr) {
   attr->hw_ver = 1;
   attr->max_qp = limit(limits.max_qp);
   attr->max_qp_wr = limit(limits.max_qp_wr);
-  attr->device_cap_flags =
-      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+  attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
   attr->max_sge = limit(limits.max_sge);
   attr->max_sge_rd = limit(limits.max_sge_rd);
   attr->max_cq = limit(limits.max_cq);
@@ -141,7 +140,7 @@ ROCI_EXPORT int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, 
                                   ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_bytes) {
   ibv_gid_entry found{};
   if (flags != 0) return EINVAL;
-  if (!gid_at(context, port_num, index, &found.gid)) return errno == EINVAL ? ENODATA : errno;
+  if (!gid_at(context, port_num, index, &found.gid)) return errno;
   found.gid_index = index;
   found.port_num = port_num;
   found.gid_type = IBV_GID_TYPE_ROCE_V2;

@@ -13,27 +13,43 @@ const char* at(const std::array<const char*, kCount>& names, int value) {
              : "unknown";
 }
 
-/// Static rates: multiples of 2.5 Gb/s, and Mb/s.
+/// Static rates: multiples of 2.5 Gb/s where verbs has one, and Mb/s.
 struct Rate {
   ibv_rate rate;
   int multiple;
   int mbps;
 };
 
+constexpr int kNoMultiple = -1;
+
 constexpr auto kRates = std::to_array<Rate>({
-    {IBV_RATE_2_5_GBPS, 1, 2'500},    {IBV_RATE_5_GBPS, 2, 5'000},       {IBV_RATE_10_GBPS, 4, 10'000},
-    {IBV_RATE_20_GBPS, 8, 20'000},    {IBV_RATE_30_GBPS, 12, 30'000},    {IBV_RATE_40_GBPS, 16, 40'000},
-    {IBV_RATE_60_GBPS, 24, 60'000},   {IBV_RATE_80_GBPS, 32, 80'000},    {IBV_RATE_120_GBPS, 48, 120'000},
-    {IBV_RATE_14_GBPS, 6, 14'062},    {IBV_RATE_56_GBPS, 22, 56'250},    {IBV_RATE_112_GBPS, 45, 112'500},
-    {IBV_RATE_168_GBPS, 67, 168'750}, {IBV_RATE_25_GBPS, 10, 25'781},    {IBV_RATE_100_GBPS, 40, 103'125},
-    {IBV_RATE_200_GBPS, 80, 206'250}, {IBV_RATE_300_GBPS, 120, 309'375}, {IBV_RATE_28_GBPS, 11, 28'125},
-    {IBV_RATE_50_GBPS, 20, 53'125},   {IBV_RATE_400_GBPS, 160, 425'000}, {IBV_RATE_600_GBPS, 240, 637'500},
+    {IBV_RATE_2_5_GBPS, 1, 2'500},
+    {IBV_RATE_5_GBPS, 2, 5'000},
+    {IBV_RATE_10_GBPS, 4, 10'000},
+    {IBV_RATE_20_GBPS, 8, 20'000},
+    {IBV_RATE_30_GBPS, 12, 30'000},
+    {IBV_RATE_40_GBPS, 16, 40'000},
+    {IBV_RATE_60_GBPS, 24, 60'000},
+    {IBV_RATE_80_GBPS, 32, 80'000},
+    {IBV_RATE_120_GBPS, 48, 120'000},
+    {IBV_RATE_14_GBPS, kNoMultiple, 14'062},
+    {IBV_RATE_56_GBPS, kNoMultiple, 56'250},
+    {IBV_RATE_112_GBPS, kNoMultiple, 112'500},
+    {IBV_RATE_168_GBPS, kNoMultiple, 168'750},
+    {IBV_RATE_25_GBPS, kNoMultiple, 25'781},
+    {IBV_RATE_100_GBPS, kNoMultiple, 103'125},
+    {IBV_RATE_200_GBPS, kNoMultiple, 206'250},
+    {IBV_RATE_300_GBPS, kNoMultiple, 309'375},
+    {IBV_RATE_28_GBPS, 11, 28'125},
+    {IBV_RATE_50_GBPS, 20, 53'125},
+    {IBV_RATE_400_GBPS, 160, 425'000},
+    {IBV_RATE_600_GBPS, 240, 637'500},
 });
 
 template <class Key>
 ibv_rate rate_by(Key key, int value) {
   for (const Rate& row : kRates)
-    if (row.*key == value) return row.rate;
+    if (row.*key == value && value > 0) return row.rate;
   return IBV_RATE_MAX;
 }
 
@@ -59,8 +75,8 @@ ROCI_EXPORT const char* ibv_node_type_str(ibv_node_type type) {
 }
 
 ROCI_EXPORT const char* ibv_port_state_str(ibv_port_state state) {
-  static constexpr std::array<const char*, 6> kNames{"PORT_NOP",   "PORT_DOWN",   "PORT_INIT",
-                                                     "PORT_ARMED", "PORT_ACTIVE", "PORT_ACTIVE_DEFER"};
+  static constexpr std::array<const char*, 6> kNames{"no change", "down",   "init",
+                                                     "armed",     "active", "active, deferred"};
   return at(kNames, state);
 }
 
