@@ -278,14 +278,14 @@ int Device::destroy_ah(AddressHandle* ah) {
   return 0;
 }
 
-int Device::post_send(Qp* qp, const SendRequest& request) {
-  const QpState state = qp->state();
+namespace {
+
+int check_operation(const Qp& qp, const SendRequest& request) {
+  const QpState state = qp.state();
   if (state != QpState::kRts && state != QpState::kSqd && state != QpState::kErr && state != QpState::kSqe)
     return EINVAL;
   switch (request.opcode) {
     case WrOpcode::kRdmaRead:
-      if ((request.flags & kSendInline) != 0) return EINVAL;
-      break;
     case WrOpcode::kAtomicCmpSwp:
     case WrOpcode::kAtomicFetchAdd:
       if ((request.flags & kSendInline) != 0) return EINVAL;
@@ -296,7 +296,19 @@ int Device::post_send(Qp* qp, const SendRequest& request) {
     default:
       break;
   }
-  return qp->sq().post(request);
+  return 0;
+}
+
+}  // namespace
+
+int Device::post_send(Qp* qp, const SendRequest& request) {
+  const int error = check_operation(*qp, request);
+  return error != 0 ? error : qp->sq().post(request);
+}
+
+int Device::check_send(Qp* qp, const SendRequest& request) const {
+  const int error = check_operation(*qp, request);
+  return error == 0 && qp->sq().message_bytes(request) < 0 ? EINVAL : error;
 }
 
 int Device::post_recv(Qp* qp, const RecvRequest& request) {

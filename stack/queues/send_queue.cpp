@@ -10,6 +10,8 @@ namespace {
 
 /// Longest message (IBTA 9.4.1): 2^31 bytes.
 constexpr std::uint64_t kMaxMessageBytes = 1ull << 31;
+/// IBTA 9.4.5.
+constexpr std::uint64_t kAtomicBytes = 8;
 
 }  // namespace
 
@@ -22,12 +24,22 @@ SendQueue::SendQueue(std::uint32_t max_wr, std::uint32_t max_sge, std::uint32_t 
   memory_ = std::make_unique_for_overwrite<std::byte[]>(slots * stride_);
 }
 
-int SendQueue::post(const SendRequest& request) {
+std::int64_t SendQueue::message_bytes(const SendRequest& request) const {
   std::uint64_t length = 0;
   for (std::uint32_t i = 0; i < request.num_sge; ++i) length += request.sges[i].length;
+  if (length > kMaxMessageBytes) return -1;
   const bool is_inline = (request.flags & kSendInline) != 0;
-  if (length > kMaxMessageBytes) return EINVAL;
-  if (is_inline ? length > max_inline_bytes_ : request.num_sge > max_sge_) return EINVAL;
+  if (is_inline ? length > max_inline_bytes_ : request.num_sge > max_sge_) return -1;
+  // What an atomic fetches needs its place before the other end is changed.
+  const bool is_atomic = request.opcode == WrOpcode::kAtomicCmpSwp || request.opcode == WrOpcode::kAtomicFetchAdd;
+  if (is_atomic && length < kAtomicBytes) return -1;
+  return static_cast<std::int64_t>(length);
+}
+
+int SendQueue::post(const SendRequest& request) {
+  const std::int64_t length = message_bytes(request);
+  if (length < 0) return EINVAL;
+  const bool is_inline = (request.flags & kSendInline) != 0;
 
   LockGuard guard(post_lock_);
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);

@@ -50,8 +50,11 @@ class SendQueue {
   std::uint32_t max_sge() const { return max_sge_; }
   std::uint32_t max_inline_bytes() const { return max_inline_bytes_; }
 
-  /// Any thread. ENOMEM when full; EINVAL for too many elements, too much inline data, or a message over 2^31 bytes.
+  /// Any thread. ENOMEM when full, EINVAL when message_bytes() finds none.
   int post(const SendRequest& request);
+  /// Any thread: the length of the message; -1 for too many elements, too much inline data, over 2^31 bytes, or too few
+  /// for the result of an atomic.
+  std::int64_t message_bytes(const SendRequest& request) const;
   /// Any thread: true if all posted WQEs have completed.
   bool empty() const { return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire); }
 
