@@ -50,8 +50,8 @@ void Completer::restart_timer(Instant now) {
   deadline_ = armed ? std::max(now, qp_.requester().paused_until()) + timeout() : kNever;
 }
 
-void Completer::on_sent(Instant now, bool oldest) {
-  if (oldest || deadline_ == kNever) restart_timer(now);
+void Completer::on_sent(Instant now, bool awaited) {
+  if (!awaited || deadline_ == kNever) restart_timer(now);
 }
 
 void Completer::note_progress(Instant now) {
@@ -248,8 +248,8 @@ void Completer::on_deadline(Instant now, bool peer_stalled) {
     deadline_ = kNever;
     return;
   }
-  // What has not left for want of room in the link cannot be answered either.
-  if (peer_stalled || qp_.requester().next_is_oldest()) {
+  // What asks for the answer may not have left yet, for want of room in the link.
+  if (peer_stalled || !qp_.requester().awaits_answer()) {
     if (stalled_since_ == kNever) stalled_since_ = now;
     if (now - stalled_since_ < kStalledPeerPatience) {
       if (peer_stalled) ++qp_.counters().peer_stalled_waits;

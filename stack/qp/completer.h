@@ -23,9 +23,9 @@ class Completer {
   void on_read_response(const Inbound& in);
   void on_atomic_response(const Inbound& in);
 
-  /// The requester has sent: something is outstanding from now on. `oldest`: it was the oldest packet outstanding, whose
-  /// answer is waited for from now on.
-  void on_sent(Instant now, bool oldest);
+  /// The requester has sent. `awaited`: it awaited an answer before that; if not, the time for one starts now
+  /// (IBTA 9.7.6.1.3: the timer runs from the request that asks for an answer).
+  void on_sent(Instant now, bool awaited);
   /// When the local ACK timeout strikes; kNever if nothing is outstanding or timeouts are off.
   Instant next_deadline() const { return deadline_; }
   /// The deadline has come. `peer_stalled`: the peer is alive but stopped, so that no ACK can come yet.

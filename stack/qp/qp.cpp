@@ -68,10 +68,10 @@ std::uint32_t Qp::next_packet(Instant now, std::byte* frame) {
     if (bytes != 0) return bytes;
   }
   if (state() == QpState::kRts || state() == QpState::kSqd) {
-    const bool is_oldest = requester_.next_is_oldest();
+    const bool awaited = requester_.awaits_answer();
     const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
     if (bytes != 0) {
-      completer_.on_sent(now, is_oldest);
+      completer_.on_sent(now, awaited);
       return bytes;
     }
     check_failed_wqe();

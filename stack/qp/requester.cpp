@@ -153,6 +153,7 @@ std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std:
   const std::uint32_t bytes = packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
   Reth{.va = wqe.remote_addr + next_offset_, .rkey = wqe.rkey, .dma_length = bytes}.write(out);
   next_psn_ = next_psn_ + packets;
+  last_ack_request_ = next_psn_ - 1;
   next_offset_ += bytes;
   if (packets == missing_packets) {
     ++reads_sent_;
@@ -171,6 +172,7 @@ std::uint32_t Requester::build_atomic(const SendWqe& wqe, const Route& route, st
             .swap_add = is_swap ? wqe.swap : wqe.compare_add,
             .compare = is_swap ? wqe.compare_add : 0}
       .write(out);
+  last_ack_request_ = next_psn_;
   next_psn_ = next_psn_ + 1;
   ++reads_sent_;
   finish_wqe();

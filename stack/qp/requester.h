@@ -42,8 +42,9 @@ class Requester {
 
   Psn unacked_psn() const { return unacked_psn_; }
   Psn end_psn() const { return end_psn_; }
-  /// True if the next packet is the oldest one not acknowledged: a new one, or one that was rewound to and not sent yet.
-  bool next_is_oldest() const { return next_psn_ == unacked_psn_; }
+  /// True if an answer was asked for, by an AckReq bit or a READ or atomic, that has not come. While it is false there
+  /// is more to send, so that one will be.
+  bool awaits_answer() const { return !last_ack_request_.before(unacked_psn_) && last_ack_request_.before(next_psn_); }
   bool has_outstanding() const { return unacked_psn_ != end_psn_; }
   /// True if `psn` is that of a packet sent and not acknowledged.
   bool is_outstanding(Psn psn) const {

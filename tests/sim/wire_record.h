@@ -4,28 +4,21 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "stack/engine/port.h"
 #include "stack/wire/packet.h"
+#include "tests/sim/recorded_port.h"
 
 namespace roci::simtest {
 
-/// "qp=5 RC_SEND_ONLY psn=7 ackreq", with the syndrome where there is one.
-std::string describe_frame(std::span<const std::byte> frame);
-
-class WireRecord {
+class WireRecord : public FrameObserver {
  public:
   /// `trace`: print each frame on standard error.
   explicit WireRecord(bool trace) : trace_(trace) {}
 
-  /// As the stack of `host` hands the frame over, and as it gets it: before and after all faults.
-  void on_sent(Instant now, std::uint32_t host, std::span<const std::byte> frame);
-  void on_received(Instant now, std::uint32_t host, std::span<const std::byte> frame);
+  void on_sent(Instant now, std::uint32_t host, std::span<const std::byte> frame) override;
+  void on_received(Instant now, std::uint32_t host, std::span<const std::byte> frame) override;
 
   /// Tells which QP's requests go to `dest`; responses to a QP carry its own number.
   void connect(Qpn own, Qpn dest, std::uint32_t mtu) { requester_of_[dest] = {own, mtu}; }
@@ -67,24 +60,6 @@ class WireRecord {
   std::map<Qpn, Requester> requester_of_;       ///< by the QP that its requests go to
   std::map<Qpn, std::vector<Sent>> requests_;   ///< by requester
   std::map<Qpn, std::vector<Answer>> answers_;  ///< by requester; whole ones only
-};
-
-/// A port that shows the record what passes through it.
-class RecordedPort : public PortDecorator {
- public:
-  RecordedPort(std::unique_ptr<Port> inner, WireRecord& record, std::uint32_t host)
-      : PortDecorator(std::move(inner)), record_(record), host_(host) {}
-
-  void begin_turn(Instant now, TurnReason reason) override;
-  std::size_t rx_burst(std::span<RxFrame> out) override;
-  std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
-  void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
-
- private:
-  WireRecord& record_;
-  const std::uint32_t host_;
-  std::vector<TxSlot> reserved_;
-  Instant now_{};
 };
 
 }  // namespace roci::simtest
