@@ -60,9 +60,11 @@ int check_modify(QpType type, QpState current, const QpAttr& attr, std::uint32_t
   const std::uint32_t given = mask & ~std::uint32_t{kQpStateAttr};
   const QpState next = (mask & kQpStateAttr) != 0 ? attr.state : current;
   if ((mask & kQpCurState) != 0 && attr.cur_state != current) return EINVAL;
-  // From any state to RESET or ERR, with nothing else.
-  if ((mask & kQpStateAttr) != 0 && (next == QpState::kReset || next == QpState::kErr))
-    return (given & ~std::uint32_t{kQpCurState}) == 0 ? 0 : EINVAL;
+  // From any state to RESET, and from any but RESET to ERR (as Linux has it), with nothing else.
+  if ((mask & kQpStateAttr) != 0 && (next == QpState::kReset || next == QpState::kErr)) {
+    const bool leads_there = next == QpState::kReset || current != QpState::kReset;
+    return leads_there && (given & ~std::uint32_t{kQpCurState}) == 0 ? 0 : EINVAL;
+  }
   const Move* move = find_move(type, current, next);
   if (move == nullptr) return EINVAL;
   if ((given & move->required) != move->required) return EINVAL;
