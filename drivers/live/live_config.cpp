@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "drivers/faults/fault_script.h"
+
 namespace roci {
 namespace {
 
@@ -137,6 +139,14 @@ std::string apply_capture(std::string_view value, LiveConfig* config) {
   return {};
 }
 
+/// The script is read here to be refused early; whoever opens the link reads it again.
+std::string apply_faults(std::string_view value, LiveConfig* config) {
+  config->faults = value;
+  FaultScript script;
+  std::string error;
+  return read_fault_script(config->faults, &script, &error) ? std::string() : error;
+}
+
 constexpr auto kSettings = std::to_array<Setting>({
     {"link", "ROCI_LINK", "LINK", "what the device is joined to: cable:NAME (default cable:default)", false,
      apply_link},
@@ -148,6 +158,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"progress", "ROCI_PROGRESS", "MODE", "who does the work: inline (calls of the program), thread, or auto (default)",
      false, apply_progress},
     {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
+    {"faults", "ROCI_FAULTS", "FILE", "a script of what is to go wrong on the link", false, apply_faults},
 });
 
 }  // namespace

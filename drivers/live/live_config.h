@@ -33,6 +33,7 @@ struct LiveConfig {
   std::vector<IpPrefix> addresses;  ///< empty: the link's own choice
   std::string host;                 ///< empty: the process is a host of its own
   std::string capture;              ///< path of a pcapng file; empty: none
+  std::string faults;               ///< path of a fault script; empty: none
   std::string progress = "auto";    ///< auto, inline or thread
   std::uint32_t mtu_bytes = 4096;   ///< RoCE path MTU: payload of a packet
 };

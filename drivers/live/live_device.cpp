@@ -12,6 +12,8 @@
 
 #include "drivers/cable/cable.h"
 #include "drivers/capture/capture.h"
+#include "drivers/faults/fault_port.h"
+#include "drivers/faults/fault_script.h"
 #include "drivers/live/clock.h"
 #include "drivers/live/fault_handler.h"
 
@@ -147,6 +149,15 @@ bool LiveDevice::open_link() {
   }
   counters_ = reinterpret_cast<Counters*>(port->counter_region().data());
   port_ = std::move(port);
+  if (!config_.faults.empty()) {
+    FaultScript script;
+    if (!read_fault_script(config_.faults, &script, &error)) {
+      std::fprintf(stderr, "rocinante: faults: %s\n", error.c_str());
+      errno = EINVAL;
+      return false;
+    }
+    port_ = std::make_unique<FaultPort>(std::move(port_), std::move(script));
+  }
   if (config_.capture.empty()) return true;
   port_ = CapturePort::open(std::move(port_), config_.device_name, config_.capture, &error);
   if (port_ != nullptr) return true;
