@@ -27,7 +27,8 @@ _CONTAINER = re.compile(
 def tracked_files():
     """Paths from the root of what git has, or of the whole tree where there is no git."""
     if (ROOT / ".git").exists():
-        listed = subprocess.check_output(["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"], text=True)
+        command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z"]
+        listed = subprocess.check_output(command, text=True)
         paths = [pathlib.PurePosixPath(name) for name in listed.split("\0") if name]
         return [path for path in paths if (ROOT / path).is_file()]
     found = (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*")) if path.is_file())
