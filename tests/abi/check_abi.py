@@ -19,7 +19,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = pathlib.Path(sys.argv[1]).resolve()
 SANITIZED = "--sanitized" in sys.argv[2:]
 
-SONAMES = {"libibverbs": "libibverbs.so.1", "librdmacm": "librdmacm.so.1", "libroci": "libroci.so.0"}
+SONAMES = {
+    "libibverbs": "libibverbs.so.1",
+    "librdmacm": "librdmacm.so.1",
+    "libroci": "libroci.so.0",
+    "libroci-redirect": "libroci-redirect.so",
+}
 SHIMS = ("libibverbs", "librdmacm")
 
 C_LIBRARIES = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
@@ -27,6 +32,7 @@ NEEDED = {
     "libroci": C_LIBRARIES | {"libisal.so.2"},
     "libibverbs": C_LIBRARIES | {"libroci.so.0"},
     "librdmacm": C_LIBRARIES | {"libroci.so.0", "libibverbs.so.1"},
+    "libroci-redirect": C_LIBRARIES,
 }
 
 # Programs and libraries that import from the two, where they are installed. Debian's and Fedora's folders.
@@ -34,8 +40,8 @@ CLIENTS = (
     "/usr/bin/ib_*",
     "/usr/bin/ibv_*",
     "/usr/bin/raw_ethernet_*",
-    *(f"/usr/bin/{name}" for name in ("rping", "ucmatose", "udaddy", "mckey", "cmtime", "rstream", "riostream", "rcopy")),
-    *(f"/usr/bin/{name}" for name in ("udpong", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "qperf")),
+    *(f"/usr/bin/{name}" for name in ("rping", "ucmatose", "udaddy", "mckey", "cmtime", "qperf", "rdma_*")),
+    *(f"/usr/bin/{name}" for name in ("rstream", "riostream", "rcopy", "udpong")),
     *(f"/usr/lib*/{folder}{name}.so.*" for folder in ("", "x86_64-linux-gnu/") for name in ("libmlx5", "libefa")),
     "/usr/lib*/x86_64-linux-gnu/rsocket/librspreload.so*",
     "/usr/lib/python3/dist-packages/pyverbs/*.so",
@@ -44,10 +50,9 @@ CLIENTS = (
 
 def readelf(option, path):
     tap.check(path.exists(), f"{path} is missing")
-    result = subprocess.run(
-        ["readelf", "--wide", option, path], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
-    )
-    return result.stdout
+    command = ["readelf", "--wide", option, path]
+    environment = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 class Symbol(typing.NamedTuple):
@@ -125,9 +130,10 @@ def test_symbols__are_those_of_the_library_replaced(name):
 
 @each(SHIMS)
 def test_version_nodes__each_inherits_the_one_before(name):
-    nodes = sorted(
-        {version for _, version, _ in expected_symbols(name)}, key=lambda node: [int(n) for n in re.findall(r"\d+", node)]
-    )
+    def numbers(node):
+        return [int(number) for number in re.findall(r"\d+", node)]
+
+    nodes = sorted({version for _, version, _ in expected_symbols(name)}, key=numbers)
     public = [node for node in nodes if "PRIVATE" not in node]
     wanted = dict(zip(public, [None, *public])) | {node: None for node in nodes if node not in public}
     tap.check_equal(version_parents(library(name)), wanted, "nodes and their parents")

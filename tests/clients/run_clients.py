@@ -67,7 +67,8 @@ def needs(program):
 
 def table_rows(text):
     """The rows of a perftest table: lists of numbers."""
-    return [[float(word) for word in line.split()] for line in text.splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]+", line)]
+    rows = [line.split() for line in text.splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]+", line)]
+    return [[float(word) for word in row] for row in rows]
 
 
 def perftest(program, flags, run_flags=()):
@@ -193,7 +194,8 @@ def three_processes():
 
 
 def fixed_addresses():
-    with Pair(ROCI, VERIFY, ["-x", 0], server_run=["--ip", "198.18.7.1/24"], client_run=["--ip", "198.18.7.2/24"]) as pair:
+    ours, theirs = ["--ip", "198.18.7.1/24"], ["--ip", "198.18.7.2/24"]
+    with Pair(ROCI, VERIFY, ["-x", 0], server_run=ours, client_run=theirs) as pair:
         pair.finish(HANG_SECONDS)
     with Pair(ROCI, VERIFY, ["-x", 1]) as pair:
         pair.finish(HANG_SECONDS)
@@ -253,7 +255,8 @@ def cases():
     for program, flags in (("ib_atomic_bw", ["-A", "FETCH_AND_ADD"]), ("ib_atomic_bw", ["-A", "CMP_AND_SWAP"]),
                            ("ib_atomic_lat", [])):
         yield f"{program} {' '.join(flags)}", lambda p=program, f=flags: perftest(p, f)
-        yield f"{program} {' '.join(flags)}: with faults", lambda p=program, f=flags: with_faults(perftest, p, [*f, "-n", 300])
+        short = [*flags, "-n", 300]
+        yield f"{program} {' '.join(flags)}: with faults", lambda p=program, f=short: with_faults(perftest, p, f)
     yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
     yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
     yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")
