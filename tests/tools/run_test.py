@@ -98,6 +98,15 @@ def test_shim__first_on_the_library_path():
     tap.check_equal(empty["LD_LIBRARY_PATH"], str(SHIM), "LD_LIBRARY_PATH, which was empty")
 
 
+def test_shim__the_redirector_is_preloaded():
+    redirector = SHIM / "libroci-redirect.so"
+    tap.check(redirector.exists(), f"no {redirector}")
+    for before in ("", "/a.so"):
+        preloads = environment_of(env={"LD_PRELOAD": before})["LD_PRELOAD"].split(":")
+        tap.check(str(redirector) in preloads, preloads)
+        tap.check(before == "" or preloads[-1] == before, preloads)
+
+
 def test_shim__found_from_an_installed_prefix_wherever_it_is_moved():
     with in_folder() as folder:
         install = ["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", folder]
@@ -126,10 +135,10 @@ def test_settings__none_given_leave_the_defaults_to_the_library():
 
 
 def test_settings__each_option_reaches_its_variable():
-    with in_folder() as folder:
+    with in_folder({"x.faults": "drop rate=5%\n"}) as folder:
         got = settings_of(
             *("--link", "cable:a", "--name", "roci7", "--ip", "198.18.0.9/24", "--ip=fd00::9/64", "--host", "h"),
-            *("--mtu", "1024", "--progress", "thread", "--capture", "x.pcapng"),
+            *("--mtu", "1024", "--progress", "thread", "--capture", "x.pcapng", "--faults", "x.faults"),
             cwd=folder,
         )
         wanted = {
@@ -140,6 +149,7 @@ def test_settings__each_option_reaches_its_variable():
             "ROCI_MTU": "1024",
             "ROCI_PROGRESS": "thread",
             "ROCI_CAPTURE": str(pathlib.Path(folder).resolve() / "x.pcapng"),
+            "ROCI_FAULTS": str(pathlib.Path(folder).resolve() / "x.faults"),
         }
         tap.check_equal(got, wanted, "ROCI_*")
 
