@@ -50,6 +50,7 @@ class CablePort : public Port {
   bool wait(Duration at_most) override;
   void cancel_wait() override;
   void wake() override;
+  void close() override;
 
  private:
   struct CableRoute;
@@ -60,7 +61,6 @@ class CablePort : public Port {
   bool choose_identity(const CableConfig& config, std::string* error);
   void write_record(const CableConfig& config);
   void clear_dead_ends();
-  void leave();
 
   void notice_changes();
   void attach_incoming();

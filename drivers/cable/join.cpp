@@ -156,11 +156,10 @@ void CablePort::write_record(const CableConfig& config) {
   record.epoch.store(epoch_, std::memory_order_release);
 }
 
-CablePort::~CablePort() {
-  if (peers_ != nullptr) leave();
-}
+CablePort::~CablePort() { close(); }
 
-void CablePort::leave() {
+void CablePort::close() {
+  if (peers_ == nullptr) return;
   file_.lock_join();
   file_.end(self_).epoch.store(0, std::memory_order_release);
   file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
@@ -173,6 +172,7 @@ void CablePort::leave() {
   if (!file_.any_end_is_alive()) file_.unlink();
   file_.unlock_end(self_);
   file_.unlock_join();
+  peers_.reset();
 }
 
 }  // namespace roci

@@ -56,10 +56,17 @@ std::unique_ptr<Port> CapturePort::open(std::unique_ptr<Port> inner, const std::
 CapturePort::CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<PcapngWriter> writer)
     : PortDecorator(std::move(inner)), writer_(std::move(writer)) {}
 
-CapturePort::~CapturePort() {
+CapturePort::~CapturePort() { finish(); }
+
+void CapturePort::finish() {
   if (thread_ == pthread_t{}) return;
   stop_.store(true, std::memory_order_release);
-  pthread_join(thread_, nullptr);
+  pthread_join(std::exchange(thread_, pthread_t{}), nullptr);
+}
+
+void CapturePort::close() {
+  finish();
+  PortDecorator::close();
 }
 
 void CapturePort::begin_turn(Instant now, TurnReason reason) {

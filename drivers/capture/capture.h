@@ -29,11 +29,13 @@ class CapturePort : public PortDecorator {
   std::size_t rx_burst(std::span<RxFrame> out) override;
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
+  void close() override;
 
  private:
   static constexpr std::size_t kMaxReserved = 64;
 
   CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<PcapngWriter> writer);
+  void finish();
   void keep(const std::byte* frame, std::uint32_t bytes, CaptureDirection direction);
 
   // The writing thread.

@@ -107,6 +107,24 @@ void LiveDevice::release() {
   if (last) delete this;
 }
 
+void LiveDevice::leave_at_exit() {
+  LiveDevice* device = instance;
+  if (device == nullptr || device->detached()) return;
+  device->stop_thread();
+  // For good: whichever thread still polls finds it taken. A thread that was interrupted in the middle of a turn to end
+  // the process will never give it back; then the next one on the cable clears up.
+  constexpr int kTries = 100;
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 1'000'000};
+  for (int i = 0; i < kTries; ++i) {
+    if (device->device_->worker().baton().try_lock()) return device->port_->close();
+    nanosleep(&kPause, nullptr);
+  }
+}
+
+namespace {
+[[gnu::destructor]] void at_exit() { LiveDevice::leave_at_exit(); }
+}  // namespace
+
 LiveDevice* LiveDevice::open(EventSink& events) {
   LiveConfig config;
   std::string error;

@@ -92,6 +92,10 @@ class Port {
   virtual void cancel_wait() = 0;
   /// Any thread: ends a wait() of this port.
   virtual void wake() = 0;
+
+  /// The process is ending, and nobody turns the worker any more: leaves the link as the destructor would. After it only
+  /// wake() may be called, and the destructor.
+  virtual void close() {}
 };
 
 /// A port around another: forwards everything; what it changes, a subclass overrides. Owner: as Port.
@@ -118,6 +122,7 @@ class PortDecorator : public Port {
   bool wait(Duration at_most) override { return inner_->wait(at_most); }
   void cancel_wait() override { inner_->cancel_wait(); }
   void wake() override { inner_->wake(); }
+  void close() override { inner_->close(); }
 
  protected:
   const std::unique_ptr<Port> inner_;
