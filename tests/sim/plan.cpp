@@ -16,6 +16,7 @@ constexpr std::uint64_t kPlanStream = 1'000'000;
 constexpr std::uint32_t kMaxSges = 4;
 constexpr std::uint32_t kMaxInlineBytes = 128;
 constexpr std::uint32_t kLongestGap = 40;
+constexpr std::uint32_t kLongestToSrq = 8;  ///< packets of a message
 
 template <class T, std::size_t N>
 T pick(Random& random, const std::array<T, N>& choices) {
@@ -75,8 +76,14 @@ std::uint32_t draw_length(Random& random, std::uint32_t mtu) {
 /// Draws the operations of one endpoint and lays out what they touch.
 class OpPlanner {
  public:
-  OpPlanner(Random& random, const PlanOptions& options, PlannedEndpoint& from, PlannedEndpoint& to)
-      : random_(random), from_(from), to_(to), local_(random), receive_(random), target_(random) {
+  OpPlanner(Random& random, const PlanOptions& options, Plan& plan, PlannedEndpoint& from, PlannedEndpoint& to)
+      : random_(random),
+        srq_(plan.srqs[to.host]),
+        from_(from),
+        to_(to),
+        local_(random),
+        receive_(random),
+        target_(random) {
     for (std::size_t i = 0; i < kOpKinds; ++i)
       if (options.enabled[i]) kinds_.push_back(static_cast<OpKind>(i));
     mtu_ = mtu_bytes(from.attr.path_mtu);
@@ -112,11 +119,17 @@ class OpPlanner {
 
   void draw_send_or_write(PlannedOp& op) {
     op.length = draw_length(random_, mtu_);
+    if (srq_.used) op.length %= kLongestToSrq * mtu_ + 1;
     if (op.length <= kMaxInlineBytes && random_.chance(0.3)) op.flags |= kSendInline;
     if (!forward_read_result(op)) op.local = local_.take_pieces(op.length, kMaxSges);
     const bool is_write = op.kind == OpKind::kWrite || op.kind == OpKind::kWriteImm;
     if (is_write) place_write(op);
     if (!op.takes_receive()) return;
+    if (srq_.used) {
+      ++srq_.messages;
+      srq_.longest = std::max(srq_.longest, op.length);
+      return;
+    }
     const std::uint32_t room = is_write ? 0 : op.length + static_cast<std::uint32_t>(random_.below(3) * 50);
     to_.receives.push_back({receive_.take_pieces(room, kMaxSges)});
   }
@@ -124,9 +137,11 @@ class OpPlanner {
   /// Sometimes sends on what an earlier READ brings: only a fence makes that right.
   bool forward_read_result(PlannedOp& op) {
     if (last_read_.empty() || !random_.chance(0.2)) return false;
+    std::uint32_t length = 0;
+    for (const Piece& piece : last_read_) length += piece.length;
+    if (srq_.used && length > kLongestToSrq * mtu_) return false;
     op.local = last_read_;
-    op.length = 0;
-    for (const Piece& piece : op.local) op.length += piece.length;
+    op.length = length;
     op.flags = static_cast<std::uint8_t>((op.flags | kSendFence) & ~kSendInline);
     return true;
   }
@@ -178,6 +193,7 @@ class OpPlanner {
   }
 
   Random& random_;
+  PlannedSrq& srq_;
   PlannedEndpoint& from_;
   PlannedEndpoint& to_;
   Allocator local_;
@@ -226,6 +242,8 @@ void draw_pair(Random& random, Plan& plan) {
                     .max_send_sge = kMaxSges,
                     .max_recv_sge = kMaxSges,
                     .max_inline_data = kMaxInlineBytes};
+    end.signal_all = random.chance(0.1);
+    end.uses_srq = plan.srqs[end.host].used;
     end.post_gap = microseconds(static_cast<std::int64_t>(pick(random, std::array{1, 20, 200})));
     end.post_burst = static_cast<std::uint32_t>(random.between(1, 16));
     end.receives_at_start = static_cast<std::uint32_t>(random.below(64));
@@ -270,6 +288,8 @@ void draw_stop(Random& random, Plan& plan) {
 
 }  // namespace
 
+bool PlannedEndpoint::is_signaled(std::size_t op) const { return signal_all || (ops[op].flags & kSendSignaled) != 0; }
+
 std::string_view op_name(OpKind kind) {
   constexpr std::array<std::string_view, kOpKinds> kNames{"send", "send-imm",     "write",     "write-imm",
                                                           "read", "compare-swap", "fetch-add", "send-inv"};
@@ -289,11 +309,23 @@ Plan make_plan(std::uint64_t seed, const PlanOptions& options) {
   plan.faults_end = Instant{} + milliseconds(static_cast<std::int64_t>(random.between(5, 200)));
   plan.turn_jitter = nanoseconds(pick(random, std::array<std::int64_t, 3>{0, 1'000, 20'000}));
   draw_stop(random, plan);
+  for (std::uint32_t i = 0; i < plan.hosts; ++i)
+    plan.srqs.push_back({.used = random.chance(0.2),
+                         .max_wr = static_cast<std::uint32_t>(random.between(1, 64)),
+                         .at_start = static_cast<std::uint32_t>(random.below(64))});
   const std::uint64_t pairs = random.between(1, 3);
   for (std::uint64_t i = 0; i < pairs; ++i) draw_pair(random, plan);
   for (PlannedEndpoint& from : plan.endpoints) {
     const auto count = static_cast<std::uint32_t>(random.below(options.most_ops + 1));
-    OpPlanner(random, options, from, plan.endpoints[from.peer]).plan_ops(count);
+    OpPlanner(random, options, plan, from, plan.endpoints[from.peer]).plan_ops(count);
+  }
+  for (PlannedSrq& srq : plan.srqs) {
+    if (!srq.used) continue;
+    Allocator allocator(random);
+    // A QP that fails in the middle of a message takes one more with it.
+    for (std::size_t i = 0; i < srq.messages + plan.endpoints.size(); ++i)
+      srq.receives.push_back({allocator.take_pieces(srq.longest, kMaxSges)});
+    srq.receive_bytes = allocator.size();
   }
   return plan;
 }
@@ -318,7 +350,7 @@ std::string describe(const Plan& plan) {
            std::to_string(end.attr.sq_psn.value()) + ", timeout " + std::to_string(end.attr.timeout) + ", retries " +
            std::to_string(end.attr.retry_cnt) + ", reads " + std::to_string(end.attr.max_rd_atomic) + ", SQ " +
            std::to_string(end.capacity.max_send_wr) + ", RQ " + std::to_string(end.capacity.max_recv_wr) + ", " +
-           std::to_string(end.ops.size()) + " operations";
+           std::to_string(end.ops.size()) + " operations" + (end.uses_srq ? ", SRQ" : "");
   }
   return out;
 }

@@ -56,6 +56,8 @@ struct PlannedEndpoint {
   bool is_v4 = true;
   QpAttr attr;  ///< all but addresses and numbers of the peer
   QpCapacity capacity;
+  bool signal_all = false;
+  bool uses_srq = false;         ///< the host's; then `receives` is empty
   Duration post_gap{};           ///< mean time between the application's postings
   std::uint32_t post_burst = 1;  ///< most operations in one posting
   std::vector<PlannedOp> ops;
@@ -65,6 +67,19 @@ struct PlannedEndpoint {
   std::uint32_t receive_bytes = 0;
   std::uint32_t target_bytes = 0;
   std::uint32_t words = 0;  ///< offset in the target region of kPrivateWords words, zero at the start
+
+  bool is_signaled(std::size_t op) const;
+};
+
+/// The SRQ of a host, for all its QPs or none. Any receive must do for any message.
+struct PlannedSrq {
+  bool used = false;
+  std::uint32_t max_wr = 0;
+  std::uint32_t at_start = 0;
+  std::uint32_t longest = 0;  ///< message, in bytes
+  std::uint32_t messages = 0;
+  std::vector<PlannedReceive> receives;
+  std::uint32_t receive_bytes = 0;
 };
 
 /// A host that takes no turns for a while.
@@ -90,6 +105,7 @@ struct Plan {
   Instant faults_end{};
   Duration turn_jitter{};
   PlannedStop stop;
+  std::vector<PlannedSrq> srqs;  ///< by host
   std::vector<PlannedEndpoint> endpoints;
 };
 

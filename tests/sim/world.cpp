@@ -57,6 +57,7 @@ World::World(const Plan& plan, bool trace) : plan_(plan), wire_(trace), simulati
   for (std::uint32_t i = 0; i < plan.endpoints.size(); ++i) make_endpoint(i);
   for (auto& endpoint : endpoints_) connect(*endpoint);
   for (auto& endpoint : endpoints_) post_receives(*endpoint, endpoint->plan->receives_at_start);
+  for (std::uint32_t i = 0; i < plan.hosts; ++i) post_srq_receives(i, plan.srqs[i].at_start);
   schedule();
 }
 
@@ -67,6 +68,10 @@ World::~World() {
       endpoint->host->device().dereg_mr(region->mr);
   for (HostState& state : hosts_) {
     Device& device = state.host->device();
+    if (state.srq != nullptr) {
+      ROCI_ASSERT(device.destroy_srq(state.srq) == 0);
+      device.dereg_mr(state.srq_region.mr);
+    }
     device.dereg_mr(state.shared.mr);
     for (Cq* cq : state.cqs) device.destroy_cq(cq);
     ROCI_ASSERT(device.dealloc_pd(state.pd) == 0);
@@ -89,6 +94,7 @@ void World::make_hosts() {
     std::fill_n(state.shared.at(0), kSharedWords * kWordBytes, std::byte{});
     state.shared.expected = state.shared.memory;
     state.shared.forget(0, kSharedWords * kWordBytes);
+    if (plan_.srqs[i].used) make_srq(state, plan_.srqs[i], i);
     state.host->set_application([this, i] { poll(i); });
   }
 }
@@ -118,6 +124,13 @@ void World::make_region(Region& region, HostState& state, std::uint32_t bytes, s
   ROCI_ASSERT(state.host->device().reg_mr(state.pd, region.at(0), bytes, iova, access, &region.mr) == 0);
 }
 
+void World::make_srq(HostState& state, const PlannedSrq& planned, std::uint32_t host) {
+  make_region(state.srq_region, state, planned.receive_bytes, kAccessLocalWrite, (50 + host) * kIovaStep);
+  state.srq_region.expected = state.srq_region.memory;
+  state.srq_completed.resize(planned.receives.size());
+  ROCI_ASSERT(state.host->device().create_srq(state.pd, {.max_wr = planned.max_wr, .max_sge = 4}, &state.srq) == 0);
+}
+
 void World::make_endpoint(std::uint32_t index) {
   auto endpoint = std::make_unique<Endpoint>();
   endpoint->plan = &plan_.endpoints[index];
@@ -137,7 +150,9 @@ void World::make_endpoint(std::uint32_t index) {
   // Some QPs share a CQ with an earlier one of their host for sends, some have one for both.
   QpInit init{.send_cq = endpoint->random.chance(0.3) ? state.cqs.front() : endpoint->cq,
               .recv_cq = endpoint->cq,
-              .capacity = endpoint->plan->capacity};
+              .srq = endpoint->plan->uses_srq ? state.srq : nullptr,
+              .capacity = endpoint->plan->capacity,
+              .signal_all = endpoint->plan->signal_all};
   ROCI_ASSERT(device.create_qp(state.pd, init, &endpoint->qp) == 0);
   endpoints_.push_back(std::move(endpoint));
 }
@@ -180,30 +195,50 @@ void World::wake(Endpoint& endpoint) {
   // After a failure only a few more are posted: they must be flushed.
   const std::size_t limit = endpoint.failed ? endpoint.failed_op + 40 : endpoint.plan->ops.size();
   if (endpoint.ops_posted < limit) post_ops(endpoint, endpoint.random.between(1, endpoint.plan->post_burst));
-  const bool done = endpoint.ops_posted >= std::min(limit, endpoint.plan->ops.size()) &&
-                    endpoint.receives_posted == endpoint.plan->receives.size();
-  if (done) return;
+  if (endpoint.ops_posted >= std::min(limit, endpoint.plan->ops.size()) && all_receives_posted(endpoint)) return;
   const Duration gap{
       static_cast<std::int64_t>(endpoint.random.below(2 * static_cast<std::uint64_t>(endpoint.plan->post_gap.ps)) + 1)};
   simulation_.events().call_at(simulation_.now() + gap, [this, &endpoint] { wake(endpoint); });
 }
 
+bool World::all_receives_posted(const Endpoint& endpoint) const {
+  if (endpoint.plan->uses_srq)
+    return hosts_[endpoint.plan->host].srq_posted == plan_.srqs[endpoint.plan->host].receives.size();
+  return endpoint.receives_posted == endpoint.plan->receives.size();
+}
+
+int World::post_receive(Endpoint* endpoint, HostState& state, Region& region, const PlannedReceive& planned,
+                        std::uint64_t id) {
+  std::array<Sge, 8> sges;
+  for (std::size_t i = 0; i < planned.pieces.size(); ++i)
+    sges[i] = {region.iova + planned.pieces[i].offset, planned.pieces[i].length, LKey{region.mr->key}};
+  const RecvRequest request{
+      .wr_id = id | kReceiveBit, .num_sge = static_cast<std::uint32_t>(planned.pieces.size()), .sges = sges.data()};
+  Device& device = state.host->device();
+  const int error =
+      endpoint == nullptr ? device.post_srq_recv(state.srq, request) : device.post_recv(endpoint->qp, request);
+  if (error != 0 && error != ENOMEM) wrong("posting a receive gave " + std::to_string(error));
+  return error;
+}
+
 void World::post_receives(Endpoint& endpoint, std::uint64_t most) {
+  if (endpoint.plan->uses_srq) return post_srq_receives(endpoint.plan->host, most);
   for (; most > 0 && endpoint.receives_posted < endpoint.plan->receives.size(); --most) {
     const PlannedReceive& planned = endpoint.plan->receives[endpoint.receives_posted];
-    std::array<Sge, 8> sges;
-    for (std::size_t i = 0; i < planned.pieces.size(); ++i)
-      sges[i] = {endpoint.receive.iova + planned.pieces[i].offset, planned.pieces[i].length,
-                 LKey{endpoint.receive.mr->key}};
-    const int error = endpoint.host->device().post_recv(
-        endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.receives_posted) | kReceiveBit,
-                      .num_sge = static_cast<std::uint32_t>(planned.pieces.size()),
-                      .sges = sges.data()});
-    if (error == ENOMEM) break;
-    if (error != 0) return wrong(name_of(endpoint) + ": post_recv gave " + std::to_string(error));
+    const std::uint64_t id = wr_id(endpoint, endpoint.receives_posted);
+    if (post_receive(&endpoint, state_of(endpoint), endpoint.receive, planned, id) != 0) break;
     ++endpoint.receives_posted;
   }
   endpoint.host->request_turn();
+}
+
+void World::post_srq_receives(std::uint32_t host, std::uint64_t most) {
+  HostState& state = hosts_[host];
+  const PlannedSrq& srq = plan_.srqs[host];
+  for (; most > 0 && state.srq_posted < srq.receives.size(); --most) {
+    if (post_receive(nullptr, state, state.srq_region, srq.receives[state.srq_posted], state.srq_posted) != 0) break;
+    ++state.srq_posted;
+  }
 }
 
 void World::post_ops(Endpoint& endpoint, std::uint64_t most) {
@@ -250,31 +285,34 @@ void World::poll(std::uint32_t host) {
     std::array<Cqe, 64> cqes;
     for (std::size_t n = cq->poll(cqes); n > 0; n = cq->poll(cqes)) {
       for (const Cqe& cqe : std::span(cqes).first(n)) {
-        const std::uint64_t index = (cqe.wr_id & ~kReceiveBit) >> kEndpointShift;
-        if (index >= endpoints_.size()) return wrong("completion of an unknown work request");
-        Endpoint& endpoint = *endpoints_[index];
-        if (cqe.qpn != endpoint.qp->qpn()) wrong(name_of(endpoint) + ": completion names another QP");
+        Endpoint* endpoint = endpoint_of(cqe.qpn);
+        if (endpoint == nullptr || endpoint->plan->host != host) return wrong("a completion names no QP of the host");
         if ((cqe.wr_id & kReceiveBit) != 0)
-          on_receive_completion(endpoint, cqe);
+          on_receive_completion(*endpoint, cqe);
         else
-          on_send_completion(endpoint, cqe);
+          on_send_completion(*endpoint, cqe);
       }
     }
   }
 }
 
+Endpoint* World::endpoint_of(Qpn qpn) {
+  for (auto& endpoint : endpoints_)
+    if (endpoint->qp->qpn() == qpn) return endpoint.get();
+  return nullptr;
+}
+
 void World::on_send_completion(Endpoint& endpoint, const Cqe& cqe) {
   const std::size_t index = cqe.wr_id & UINT32_MAX;
   const std::string op = name_of(endpoint) + " operation " + std::to_string(index);
-  ++endpoint.send_cqes;
+  if (cqe.wr_id >> kEndpointShift != endpoint.index) return wrong(op + ": completes on another QP");
   if (index >= endpoint.ops_posted) return wrong(op + ": completes, but was never posted");
   if (index < endpoint.ops_completed) return wrong(op + ": completes twice, or out of order");
   const PlannedOp& planned = endpoint.plan->ops[index];
   // Operations that completed with success and are not signalled say nothing.
   for (std::size_t i = endpoint.ops_completed; i < index; ++i) {
     if (endpoint.failed) return wrong(op + ": an operation before it was not flushed");
-    if ((endpoint.plan->ops[i].flags & kSendSignaled) != 0)
-      return wrong(op + ": completes before operation " + std::to_string(i));
+    if (endpoint.plan->is_signaled(i)) return wrong(op + ": completes before operation " + std::to_string(i));
   }
   endpoint.ops_completed = index + 1;
   if (cqe.opcode != wc_opcode(planned.kind)) wrong(op + ": completes with another operation's opcode");
@@ -283,7 +321,7 @@ void World::on_send_completion(Endpoint& endpoint, const Cqe& cqe) {
     return;
   }
   if (cqe.status == WcStatus::kSuccess) {
-    if ((planned.flags & kSendSignaled) == 0) wrong(op + ": not signalled, but completes with success");
+    if (!endpoint.plan->is_signaled(index)) wrong(op + ": not signalled, but completes with success");
     return;
   }
   endpoint.failed = true;
@@ -301,14 +339,28 @@ bool World::error_is_justified(const Endpoint& endpoint, const Cqe& cqe) const {
                              attr.retry_cnt + 1u, timeout);
 }
 
+/// The receive is one that is posted, and its turn; false if not.
+bool World::take_receive(Endpoint& endpoint, const Cqe& cqe) {
+  const std::size_t index = cqe.wr_id & UINT32_MAX;
+  if (endpoint.plan->uses_srq) {
+    HostState& state = state_of(endpoint);
+    if (index >= state.srq_posted || state.srq_completed[index]) return false;
+    state.srq_completed[index] = true;
+    return true;
+  }
+  if ((cqe.wr_id & ~kReceiveBit) >> kEndpointShift != endpoint.index) return false;
+  if (index != endpoint.receives_completed || index >= endpoint.receives_posted) return false;
+  ++endpoint.receives_completed;
+  return true;
+}
+
 void World::on_receive_completion(Endpoint& endpoint, const Cqe& cqe) {
   const std::size_t index = cqe.wr_id & UINT32_MAX;
   const std::string receive = name_of(endpoint) + " receive " + std::to_string(index);
-  if (index != endpoint.receives_completed || index >= endpoint.receives_posted)
-    return wrong(receive + ": completes out of order");
-  ++endpoint.receives_completed;
+  if (!take_receive(endpoint, cqe)) return wrong(receive + ": completes twice, or out of order");
   if (cqe.status == WcStatus::kWrFlushErr && endpoint.qp->state() == QpState::kErr) {
     endpoint.flushes_receives = true;
+    if (endpoint.plan->uses_srq) state_of(endpoint).srq_flushed.push_back(index);
     return;
   }
   // What came before the QP failed may be seen after its failure, on another CQ.
@@ -317,11 +369,11 @@ void World::on_receive_completion(Endpoint& endpoint, const Cqe& cqe) {
   const Endpoint& peer = peer_of(endpoint);
   std::size_t message = 0;
   const auto op = std::find_if(peer.plan->ops.begin(), peer.plan->ops.end(), [&](const PlannedOp& planned) {
-    return planned.takes_receive() && message++ == endpoint.messages_received;
+    return planned.takes_receive() && message++ == endpoint.received_by.size();
   });
   if (op == peer.plan->ops.end() || op >= peer.plan->ops.begin() + static_cast<std::ptrdiff_t>(peer.ops_posted))
     return wrong(receive + ": a message that was never sent");
-  ++endpoint.messages_received;
+  endpoint.received_by.push_back(index);
   const bool has_imm = op->kind == OpKind::kSendImm || op->kind == OpKind::kWriteImm;
   if (cqe.byte_len != op->length) wrong(receive + ": byte_len " + std::to_string(cqe.byte_len));
   if (cqe.opcode != (op->kind == OpKind::kWriteImm ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRecv))

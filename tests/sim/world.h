@@ -44,15 +44,14 @@ struct Endpoint {
   Random random{0};
 
   std::size_t ops_posted = 0;
-  std::size_t ops_completed = 0;  ///< known to be: the next send CQE is of this op or a later one
-  std::size_t receives_posted = 0;
+  std::size_t ops_completed = 0;    ///< known to be: the next send CQE is of this op or a later one
+  std::size_t receives_posted = 0;  ///< to its own queue
   std::size_t receives_completed = 0;
-  std::size_t messages_received = 0;  ///< with success
-  bool flushes_receives = false;      ///< a receive was flushed: all later ones must be
-  bool failed = false;                ///< had a completion in error; ops_completed stands at the op after it
+  std::vector<std::size_t> received_by;  ///< for each message received with success, the index of the receive
+  bool flushes_receives = false;         ///< a receive was flushed: all later ones must be
+  bool failed = false;                   ///< had a completion in error; ops_completed stands at the op after it
   std::size_t failed_op = 0;
   bool closing = false;  ///< put in error by the test: what completes now is flushed
-  std::size_t send_cqes = 0;
 };
 
 class World {
@@ -78,10 +77,16 @@ class World {
     Pd* pd = nullptr;
     std::vector<Cq*> cqs;
     Region shared;
+    Srq* srq = nullptr;
+    Region srq_region;
+    std::size_t srq_posted = 0;
+    std::vector<bool> srq_completed;
+    std::vector<std::size_t> srq_flushed;  ///< receives that a failing QP had in use
   };
 
   // Setting up.
   void make_hosts();
+  void make_srq(HostState& state, const PlannedSrq& planned, std::uint32_t host);
   void make_endpoint(std::uint32_t index);
   std::unique_ptr<Port> decorate(std::unique_ptr<Port> port, std::uint32_t host);
   void make_region(Region& region, HostState& state, std::uint32_t bytes, std::uint32_t access, std::uint64_t iova);
@@ -93,6 +98,12 @@ class World {
   void post_ops(Endpoint& endpoint, std::uint64_t most);
   bool post_op(Endpoint& endpoint);
   void post_receives(Endpoint& endpoint, std::uint64_t most);
+  void post_srq_receives(std::uint32_t host, std::uint64_t most);
+  int post_receive(Endpoint* endpoint, HostState& state, Region& region, const PlannedReceive& planned,
+                   std::uint64_t id);
+  bool all_receives_posted(const Endpoint& endpoint) const;
+  Endpoint* endpoint_of(Qpn qpn);
+  bool take_receive(Endpoint& endpoint, const Cqe& cqe);
   void poll(std::uint32_t host);
   void on_send_completion(Endpoint& endpoint, const Cqe& cqe);
   void on_receive_completion(Endpoint& endpoint, const Cqe& cqe);
@@ -106,8 +117,15 @@ class World {
 
   // The model.
   void expect_memory();
-  void apply(Endpoint& from, std::size_t op_index, std::size_t* next_receive);
-  void blur(Endpoint& from, std::size_t op_index, std::size_t* next_receive);
+  void apply(Endpoint& from, std::size_t op_index, std::size_t* next_message);
+  void blur(Endpoint& from, std::size_t op_index, std::size_t* next_message);
+  /// Where message `index` to `endpoint` was received, or would be; null if nobody knows.
+  const PlannedReceive* receive_of(Endpoint& endpoint, std::size_t index) const;
+  Region& receive_region(Endpoint& endpoint) {
+    return endpoint.plan->uses_srq ? state_of(endpoint).srq_region : endpoint.receive;
+  }
+  std::size_t messages_to(const Endpoint& endpoint) const;
+  void check_async_events();
   void check_region(Region& region, const std::string& name);
   void check_shared_words();
 

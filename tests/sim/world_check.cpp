@@ -1,6 +1,7 @@
 // The end of a run: when it is over, and what must then be true.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "stack/base/assert.h"
 #include "tests/sim/world.h"
@@ -51,9 +52,8 @@ std::string World::run() {
       if (!is_finished(*endpoint))
         wrong("QP " + std::to_string(endpoint->index) + ": not finished, operations " +
               std::to_string(endpoint->ops_completed) + " completed, " + std::to_string(endpoint->ops_posted) +
-              " posted; receives " + std::to_string(endpoint->receives_completed) + " completed, " +
-              std::to_string(endpoint->receives_posted) + " posted, of " +
-              std::to_string(endpoint->plan->receives.size()));
+              " posted; messages " + std::to_string(endpoint->received_by.size()) + " received of " +
+              std::to_string(messages_to(*endpoint)));
     return wrong_;
   }
   close();
@@ -64,9 +64,13 @@ std::string World::run() {
     check_region(endpoint->receive, name + " receive memory");
     check_region(endpoint->target, name + " target memory");
   }
-  for (HostState& state : hosts_) check_region(state.shared, "memory around shared words");
+  for (HostState& state : hosts_) {
+    check_region(state.shared, "memory around shared words");
+    check_region(state.srq_region, "SRQ memory");
+  }
   check_shared_words();
   check_counters();
+  check_async_events();
   return wrong_;
 }
 
@@ -74,8 +78,14 @@ bool World::is_finished(const Endpoint& endpoint) const {
   if (endpoint.failed) return endpoint.ops_completed == endpoint.ops_posted;
   if (endpoint.ops_posted < endpoint.plan->ops.size() || !endpoint.qp->sq().empty()) return false;
   for (std::size_t i = endpoint.ops_completed; i < endpoint.ops_posted; ++i)
-    if ((endpoint.plan->ops[i].flags & kSendSignaled) != 0) return false;
-  return peer_of(endpoint).failed || endpoint.receives_completed == endpoint.plan->receives.size();
+    if (endpoint.plan->is_signaled(i)) return false;
+  return peer_of(endpoint).failed || endpoint.received_by.size() == messages_to(endpoint);
+}
+
+std::size_t World::messages_to(const Endpoint& endpoint) const {
+  const std::vector<PlannedOp>& ops = peer_of(endpoint).plan->ops;
+  return static_cast<std::size_t>(
+      std::count_if(ops.begin(), ops.end(), [](const PlannedOp& op) { return op.takes_receive(); }));
 }
 
 bool World::is_finished() const {
@@ -123,14 +133,16 @@ void World::check_counters() {
 }
 
 void World::expect_memory() {
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    for (std::size_t index : hosts_[i].srq_flushed) forget(hosts_[i].srq_region, plan_.srqs[i].receives[index].pieces);
   for (auto& endpoint : endpoints_) {
     const std::size_t done = endpoint->failed ? endpoint->failed_op : endpoint->ops_posted;
-    std::size_t next_receive = 0;
+    std::size_t next_message = 0;
     for (std::size_t i = 0; i < endpoint->ops_posted; ++i) {
       if (i < done)
-        apply(*endpoint, i, &next_receive);
+        apply(*endpoint, i, &next_message);
       else
-        blur(*endpoint, i, &next_receive);
+        blur(*endpoint, i, &next_message);
       const PlannedOp& op = endpoint->plan->ops[i];
       if ((op.flags & kSendInline) == 0) continue;
       for (const Piece& piece : op.local)
@@ -140,16 +152,23 @@ void World::expect_memory() {
   }
 }
 
-void World::apply(Endpoint& from, std::size_t op_index, std::size_t* next_receive) {
+const PlannedReceive* World::receive_of(Endpoint& endpoint, std::size_t index) const {
+  if (!endpoint.plan->uses_srq) return &endpoint.plan->receives[index];
+  if (index >= endpoint.received_by.size()) return nullptr;
+  return &plan_.srqs[endpoint.plan->host].receives[endpoint.received_by[index]];
+}
+
+void World::apply(Endpoint& from, std::size_t op_index, std::size_t* next_message) {
   const PlannedOp& op = from.plan->ops[op_index];
   Endpoint& to = peer_of(from);
-  const std::size_t receive = op.takes_receive() ? (*next_receive)++ : 0;
+  const PlannedReceive* receive = op.takes_receive() ? receive_of(to, (*next_message)++) : nullptr;
   std::byte* remote = op.shared ? nullptr : to.target.expected_at(op.remote);
   switch (op.kind) {
     case OpKind::kSend:
     case OpKind::kSendImm:
     case OpKind::kSendInv:
-      return scatter(to.receive, to.plan->receives[receive].pieces, gather(from.local, op.local));
+      if (receive == nullptr) return wrong("a message was sent with success, but never received");
+      return scatter(receive_region(to), receive->pieces, gather(from.local, op.local));
     case OpKind::kWrite:
     case OpKind::kWriteImm: {
       const std::vector<std::byte> bytes = gather(from.local, op.local);
@@ -173,10 +192,12 @@ void World::apply(Endpoint& from, std::size_t op_index, std::size_t* next_receiv
   std::memcpy(remote, &value, sizeof value);
 }
 
-void World::blur(Endpoint& from, std::size_t op_index, std::size_t* next_receive) {
+void World::blur(Endpoint& from, std::size_t op_index, std::size_t* next_message) {
   const PlannedOp& op = from.plan->ops[op_index];
   Endpoint& to = peer_of(from);
-  if (op.takes_receive()) forget(to.receive, to.plan->receives[(*next_receive)++].pieces);
+  if (op.takes_receive())
+    if (const PlannedReceive* receive = receive_of(to, (*next_message)++); receive != nullptr)
+      forget(receive_region(to), receive->pieces);
   if (op.kind == OpKind::kRead || op.is_atomic()) forget(from.local, op.local);
   if (op.shared || op.kind == OpKind::kRead) return;
   if (op.kind == OpKind::kWrite || op.kind == OpKind::kWriteImm || op.is_atomic())
@@ -223,6 +244,22 @@ void World::check_shared_words() {
         sum = add.original + add.added;
       }
     }
+  }
+}
+
+void World::check_async_events() {
+  for (HostState& state : hosts_) {
+    std::map<Qp*, int> last_wqes;
+    for (const AsyncEvent& event : state.host->async_events()) {
+      if (event.type == AsyncEventType::kQpLastWqeReached)
+        ++last_wqes[event.qp];
+      else if (event.type != AsyncEventType::kCommEst)
+        wrong("asynchronous event " + std::to_string(static_cast<int>(event.type)));
+    }
+    // Every QP has been in error by now, and tells so once if it has an SRQ (IBTA 11.6.3.2).
+    for (auto& endpoint : endpoints_)
+      if (&state_of(*endpoint) == &state && last_wqes[endpoint->qp] != (endpoint->plan->uses_srq ? 1 : 0))
+        wrong("QP " + std::to_string(endpoint->index) + ": wrong number of events for the last WQE of an SRQ");
   }
 }
 
