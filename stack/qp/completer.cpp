@@ -62,7 +62,13 @@ void Completer::note_progress(Instant now) {
   restart_timer(now);
 }
 
-void Completer::complete(const SendWqe& wqe, WcStatus status) {
+void Completer::complete_oldest(WcStatus status) {
+  // Whoever sees the CQE may post again at once, perhaps on another core: the slot is free before that.
+  const SendWqe wqe = qp_.sq().at(qp_.sq().head());
+  if (status == WcStatus::kSuccess)
+    qp_.requester().pop_oldest();
+  else
+    qp_.sq().pop();
   if (status == WcStatus::kSuccess && (wqe.flags & kSendSignaled) == 0) return;
   if (status == WcStatus::kWrFlushErr)
     ++qp_.counters().req_cqe_flush_error;
@@ -84,8 +90,7 @@ bool Completer::complete_through(Psn psn) {
       return false;
     }
     if (wqe->last_psn.after(psn)) break;
-    complete(*wqe, WcStatus::kSuccess);
-    requester.pop_oldest();
+    complete_oldest(WcStatus::kSuccess);
   }
   requester.advance_unacked(psn + 1);
   return true;
@@ -206,10 +211,7 @@ void Completer::on_read_response(const Inbound& in) {
   cursor.seek(wqe->sges(), wqe->num_sge, offset);
   if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
     return fail_oldest(WcStatus::kLocProtErr);
-  if (is_last) {
-    complete(*wqe, WcStatus::kSuccess);
-    requester.pop_oldest();
-  }
+  if (is_last) complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
 }
@@ -236,8 +238,7 @@ void Completer::on_atomic_response(const Inbound& in) {
   if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, reinterpret_cast<const std::byte*>(&original),
                       sizeof original))
     return fail_oldest(WcStatus::kLocProtErr);
-  complete(*wqe, WcStatus::kSuccess);
-  requester.pop_oldest();
+  complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
 }
@@ -265,13 +266,10 @@ void Completer::on_deadline(Instant now, bool peer_stalled) {
 }
 
 void Completer::fail_oldest(WcStatus status) {
-  if (qp_.sq().head() != qp_.sq().tail()) {
-    complete(qp_.sq().at(qp_.sq().head()), status);
-    qp_.sq().pop();
-  }
+  if (qp_.sq().head() != qp_.sq().tail()) complete_oldest(status);
   qp_.enter_error();
 }
 
-void Completer::flush_oldest() { complete(qp_.sq().at(qp_.sq().head()), WcStatus::kWrFlushErr); }
+void Completer::flush_oldest() { complete_oldest(WcStatus::kWrFlushErr); }
 
 }  // namespace roci

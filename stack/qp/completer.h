@@ -33,13 +33,14 @@ class Completer {
 
   /// Completes the oldest WQE with `status` and puts the QP in error.
   void fail_oldest(WcStatus status);
-  /// The QP is in error: the oldest WQE completes as flushed. The caller frees its slot.
+  /// The QP is in error: the oldest WQE completes as flushed.
   void flush_oldest();
 
  private:
   /// Completes all WQEs up to `psn`. Stops at a READ or atomic whose response has not come: returns false then.
   bool complete_through(Psn psn);
-  void complete(const SendWqe& wqe, WcStatus status);
+  /// Frees the slot of the oldest WQE and, if it is signalled or failed, adds its CQE.
+  void complete_oldest(WcStatus status);
   void note_progress(Instant now);
   void restart_timer(Instant now);
   void on_implied_nak(Instant now);

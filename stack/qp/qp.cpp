@@ -138,7 +138,7 @@ void Qp::move_to(QpState target) {
 
 void Qp::flush() {
   responder_.flush();
-  for (; sq_.head() != sq_.tail(); sq_.pop()) completer_.flush_oldest();
+  while (sq_.head() != sq_.tail()) completer_.flush_oldest();
   complete_flushed_receives();
 }
 

@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <atomic>
+#include <thread>
 
 #include "tests/support/wire_pair.h"
 
@@ -219,6 +220,39 @@ TEST(Rc, write__bad_rkey_is_refused_and_writes_nothing) {
   EXPECT_EQ(pair.b.memory[0], std::byte{});
   EXPECT_EQ(pair.b.qp->state(), QpState::kErr);
   EXPECT_EQ(pair.b.events.async.back().type, AsyncEventType::kQpAccessErr);
+}
+
+TEST(Rc, completion__whoever_sees_it_can_post_again) {
+  WirePair pair;
+  const Sge out = pair.a.sge(0, 8);
+  const SendRequest request{.opcode = WrOpcode::kRdmaWrite,
+                            .flags = kSendSignaled,
+                            .num_sge = 1,
+                            .sges = &out,
+                            .remote_addr = pair.b.address(0),
+                            .rkey = RKey{pair.b.mr->key}};
+  std::atomic<bool> done{false};
+  std::atomic<int> refused{0};
+  // The application's thread, on a full send queue; the test's thread turns the workers.
+  std::thread application([&] {
+    for (std::uint32_t i = 0; i < pair.a.qp->capacity().max_send_wr; ++i)
+      if (pair.a.device->post_send(pair.a.qp, request) != 0) ++refused;
+    pair.a.device->ring(pair.a.qp);
+    for (int seen = 0; seen < 20'000;) {
+      Cqe cqe;
+      if (pair.a.cq->poll({&cqe, 1}) == 0) continue;
+      ++seen;
+      if (pair.a.device->post_send(pair.a.qp, request) != 0) ++refused;
+      pair.a.device->ring(pair.a.qp);
+    }
+    done = true;
+  });
+  while (!done) {
+    pair.run();
+    pair.log.clear();
+  }
+  application.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST(Rc, psn__wraps_in_the_middle_of_a_message) {
