@@ -24,8 +24,8 @@ class LiveDevice {
   /// stderr. `events` must outlive the device.
   static LiveDevice* acquire(EventSink& events);
   void release();
-  /// The process is ending with the device still open, as programs do that do not destroy all they made: leaves the link
-  /// in good order.
+  /// The process is ending with the device still open, as programs do that do not destroy all they made: leaves the
+  /// link in good order.
   static void leave_at_exit();
 
   const LiveConfig& config() const { return config_; }

@@ -93,8 +93,8 @@ class Port {
   /// Any thread: ends a wait() of this port.
   virtual void wake() = 0;
 
-  /// The process is ending, and nobody turns the worker any more: leaves the link as the destructor would. After it only
-  /// wake() may be called, and the destructor.
+  /// The process is ending, and nobody turns the worker any more: leaves the link as the destructor would. After it
+  /// only wake() may be called, and the destructor.
   virtual void close() {}
 };
 

@@ -55,8 +55,10 @@ class SendQueue {
   /// Any thread: the length of the message; -1 for too many elements, too much inline data, over 2^31 bytes, or too few
   /// for the result of an atomic.
   std::int64_t message_bytes(const SendRequest& request) const;
-  /// Any thread: true if all posted WQEs have completed.
-  bool empty() const { return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire); }
+  /// Any thread: WQEs posted that have not completed.
+  std::uint32_t outstanding() const {
+    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_seq_cst);
+  }
 
   // Worker.
   std::uint32_t tail() const { return tail_.load(std::memory_order_acquire); }

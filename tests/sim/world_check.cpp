@@ -76,7 +76,7 @@ std::string World::run() {
 
 bool World::is_finished(const Endpoint& endpoint) const {
   if (endpoint.failed) return endpoint.ops_completed == endpoint.ops_posted;
-  if (endpoint.ops_posted < endpoint.plan->ops.size() || !endpoint.qp->sq().empty()) return false;
+  if (endpoint.ops_posted < endpoint.plan->ops.size() || endpoint.qp->sq().outstanding() != 0) return false;
   for (std::size_t i = endpoint.ops_completed; i < endpoint.ops_posted; ++i)
     if (endpoint.plan->is_signaled(i)) return false;
   return peer_of(endpoint).failed || endpoint.received_by.size() == messages_to(endpoint);

@@ -27,8 +27,8 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 /// Turns a client's work request into the stack's. False if the opcode is none of ours.
 bool make_send_request(const ibv_send_wr& wr, SendRequest* request);
-/// Posts requests that are already made; `idle` tells if the send queue was empty before.
-void kick(ShimQp* qp, bool idle);
+/// Rings for the last `posted` requests, and turns the worker if nothing else will.
+void kick(ShimQp* qp, std::size_t posted);
 
 bool make_address_vector(const ibv_ah_attr& attr, AddressVector* av);
 

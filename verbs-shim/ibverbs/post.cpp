@@ -1,21 +1,34 @@
 // Posting work requests.
 #include <cerrno>
+#include <cstring>
 
 #include "verbs-shim/ibverbs/objects.h"
 #include "verbs-shim/ibverbs/operations.h"
 
 namespace roci::shim {
+namespace {
+
+/// A client may put any number there, which C++ lets nobody read as an enum.
+unsigned opcode_of(const ibv_send_wr& wr) {
+  unsigned opcode = 0;
+  static_assert(sizeof opcode == sizeof wr.opcode);
+  std::memcpy(&opcode, &wr.opcode, sizeof opcode);
+  return opcode;
+}
+
+}  // namespace
 
 bool make_send_request(const ibv_send_wr& wr, SendRequest* request) {
   constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
   if ((wr.send_flags & ~kKnownFlags) != 0 || wr.num_sge < 0) return false;
+  const unsigned opcode = opcode_of(wr);
   *request = {.wr_id = wr.wr_id,
-              .opcode = static_cast<WrOpcode>(wr.opcode),
+              .opcode = static_cast<WrOpcode>(opcode),
               .flags = static_cast<std::uint8_t>(wr.send_flags),
               .num_sge = static_cast<std::uint32_t>(wr.num_sge),
               .sges = reinterpret_cast<const Sge*>(wr.sg_list),
               .imm_or_rkey = wr.imm_data};
-  switch (wr.opcode) {
+  switch (opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_SEND_WITH_INV:
@@ -38,11 +51,13 @@ bool make_send_request(const ibv_send_wr& wr, SendRequest* request) {
   }
 }
 
-void kick(ShimQp* shim, bool idle) {
+void kick(ShimQp* shim, std::size_t posted) {
   ibv_context* context = shim->base.qp_base.context;
   device_of(context).ring(shim->qp);
-  // On a busy QP the worker is at work anyhow, or will be when an acknowledgement comes.
-  if (idle) live_of(context).progress(TurnReason::kPost);
+  // Behind older WQEs the worker will look when these complete. To be asked after the doorbell: another thread's WQE,
+  // that was there before, may have completed since.
+  const SendQueue& sq = shim->qp->sq();
+  if (sq.outstanding() <= posted) live_of(context).progress(TurnReason::kPost);
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
@@ -50,16 +65,16 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   *bad_wr = wr;
   if (is_detached(base->context)) return EIO;
   Device& device = device_of(base->context);
-  const bool idle = shim->qp->sq().empty();
-  ibv_send_wr* const first = wr;
+  std::size_t posted = 0;
   int error = 0;
   for (; wr != nullptr; wr = wr->next) {
     SendRequest request;
     error = make_send_request(*wr, &request) ? device.post_send(shim->qp, request) : EINVAL;
     if (error != 0) break;
+    ++posted;
   }
   *bad_wr = wr;
-  if (wr != first) kick(shim, idle);
+  if (posted > 0) kick(shim, posted);
   return error;
 }
 

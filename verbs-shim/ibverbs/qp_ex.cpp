@@ -102,7 +102,6 @@ int post_batch(ShimQp* shim) {
   if (batch.error != 0) return batch.error;
   if (sq.tail() - sq.head() + batch.entries.size() > sq.max_wr()) return ENOMEM;
   Device& device = device_of(shim->base.qp_base.context);
-  const bool idle = sq.empty();
   settle_data(batch);
   for (const WrBatch::Entry& entry : batch.entries)
     if (const int error = device.check_send(shim->qp, entry.request); error != 0) return error;
@@ -112,7 +111,7 @@ int post_batch(ShimQp* shim) {
     // Only if another thread filled the queue by the other way to post.
     if (error != 0) break;
   }
-  if (!batch.entries.empty()) kick(shim, idle);
+  if (!batch.entries.empty()) kick(shim, batch.entries.size());
   return error;
 }
 
