@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "tests/support/seed.h"
-#include "tests/unit/wire/random_packet.h"
+#include "tests/unit/wire/random_header.h"
 
 namespace roci::test {
 namespace {
