@@ -99,11 +99,9 @@ std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte*
   return bytes;
 }
 
-bool Requester::wants_ack(Psn psn, bool is_last) {
-  const auto since = psn.distance_from(last_ack_request_);
-  if (!is_last && since < static_cast<std::int32_t>(qp_.window().ack_every_packets)) return false;
-  last_ack_request_ = psn;
-  return true;
+bool Requester::wants_ack(Psn psn, bool is_last) const {
+  return is_last ||
+         psn.distance_from(last_ack_request_) >= static_cast<std::int32_t>(qp_.window().ack_every_packets);
 }
 
 std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, std::byte* frame) {
@@ -137,6 +135,7 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
     fail(WcStatus::kLocProtErr);
     return 0;
   }
+  if (plan.ack_requested) last_ack_request_ = next_psn_;
   next_psn_ = next_psn_ + 1;
   next_offset_ += payload;
   if (is_last) finish_wqe();

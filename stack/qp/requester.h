@@ -76,7 +76,7 @@ class Requester {
   bool may_start(const SendWqe& wqe) const;
   void start_wqe(SendWqe& wqe);
   void seek(Psn psn);
-  bool wants_ack(Psn psn, bool is_last);
+  bool wants_ack(Psn psn, bool is_last) const;
   std::uint32_t build_request(const SendWqe& wqe, const Route& route, std::byte* frame);
   std::uint32_t build_read(const SendWqe& wqe, const Route& route, std::byte* frame);
   std::uint32_t build_atomic(const SendWqe& wqe, const Route& route, std::byte* frame);

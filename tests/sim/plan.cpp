@@ -93,7 +93,11 @@ class OpPlanner {
   }
 
   void plan_ops(std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) from_.ops.push_back(draw_op());
+    const std::uint64_t flawed = random_.chance(0.08) ? random_.below(count) : UINT64_MAX;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      wants_flaw_ = i == flawed;
+      from_.ops.push_back(draw_op());
+    }
     from_.local_bytes = local_.size();
     to_.receive_bytes = receive_.size();
     to_.target_bytes = target_.size();
@@ -114,7 +118,17 @@ class OpPlanner {
       draw_read(op);
     else
       draw_send_or_write(op);
+    if (wants_flaw_ && op.flaw == Flaw::kNone) op.flaw = draw_flaw(op);
     return op;
+  }
+
+  Flaw draw_flaw(const PlannedOp& op) {
+    // An empty message touches no memory, and inline data has no key.
+    if (op.length == 0 || op.shared) return Flaw::kNone;
+    const bool is_send = op.takes_receive() && op.kind != OpKind::kWriteImm;
+    if (is_send || random_.chance(0.3)) return (op.flags & kSendInline) != 0 ? Flaw::kNone : Flaw::kLocalKey;
+    if (op.is_atomic() && random_.chance(0.5)) return Flaw::kMisaligned;
+    return op.is_atomic() || random_.chance(0.5) ? Flaw::kRemoteKey : Flaw::kRemoteRange;
   }
 
   void draw_send_or_write(PlannedOp& op) {
@@ -130,7 +144,11 @@ class OpPlanner {
       srq_.longest = std::max(srq_.longest, op.length);
       return;
     }
-    const std::uint32_t room = is_write ? 0 : op.length + static_cast<std::uint32_t>(random_.below(3) * 50);
+    std::uint32_t room = is_write ? 0 : op.length + static_cast<std::uint32_t>(random_.below(3) * 50);
+    if (wants_flaw_ && !is_write && op.length > 0 && random_.chance(0.5)) {
+      op.flaw = Flaw::kShortReceive;
+      room = op.length - 1;
+    }
     to_.receives.push_back({receive_.take_pieces(room, kMaxSges)});
   }
 
@@ -205,6 +223,7 @@ class OpPlanner {
   std::uint32_t hot_bytes_ = 0;
   std::uint32_t words_ = 0;
   bool hot_is_read_ = false;
+  bool wants_flaw_ = false;
   std::vector<Piece> last_read_;
   std::array<std::uint64_t, kPrivateWords> word_values_{};
 };
@@ -289,6 +308,16 @@ void draw_stop(Random& random, Plan& plan) {
 }  // namespace
 
 bool PlannedEndpoint::is_signaled(std::size_t op) const { return signal_all || (ops[op].flags & kSendSignaled) != 0; }
+
+bool PlannedEndpoint::has_flaw(std::size_t count) const {
+  return std::any_of(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](const PlannedOp& op) { return op.flaw != Flaw::kNone; });
+}
+
+bool PlannedEndpoint::offends_peer(std::size_t count) const {
+  return std::any_of(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(count),
+                     [](const PlannedOp& op) { return op.flaw != Flaw::kNone && op.flaw != Flaw::kLocalKey; });
+}
 
 std::string_view op_name(OpKind kind) {
   constexpr std::array<std::string_view, kOpKinds> kNames{"send", "send-imm",     "write",     "write-imm",

@@ -28,8 +28,19 @@ struct Piece {
   std::uint32_t length = 0;
 };
 
+/// What is wrong with an operation, so that it must fail.
+enum class Flaw : std::uint8_t {
+  kNone,
+  kRemoteRange,  ///< one byte beyond the peer's region
+  kRemoteKey,
+  kMisaligned,    ///< atomic
+  kShortReceive,  ///< the peer's receive is one byte too short
+  kLocalKey,
+};
+
 struct PlannedOp {
   OpKind kind = OpKind::kSend;
+  Flaw flaw = Flaw::kNone;
   std::uint8_t flags = 0;    ///< SendFlag bits
   bool shared = false;       ///< the word is one of the peer host's shared words
   std::vector<Piece> local;  ///< in the local region: source, or destination of a READ or atomic
@@ -69,6 +80,9 @@ struct PlannedEndpoint {
   std::uint32_t words = 0;  ///< offset in the target region of kPrivateWords words, zero at the start
 
   bool is_signaled(std::size_t op) const;
+  /// True if one of the first `count` operations has a flaw that the peer notices.
+  bool offends_peer(std::size_t count) const;
+  bool has_flaw(std::size_t count) const;
 };
 
 /// The SRQ of a host, for all its QPs or none. Any receive must do for any message.

@@ -105,7 +105,7 @@ int run(int argc, char** argv) {
   const bool same = run_seed(first, options, false, &again).digest == first_outcome.digest;
   std::printf("%s %" PRIu64 " - the same seed gives the same bytes\n", same ? "ok" : "not ok", count + 1);
   std::printf("# %" PRIu64 " operations, %" PRIu64 " frames, %" PRIu64 " faults, %" PRIu64 " timeouts, %" PRIu64
-              " QPs that gave up; digest of the first seed %016" PRIx64 "\n",
+              " QPs that failed; digest of the first seed %016" PRIx64 "\n",
               totals.operations, totals.frames, totals.faults, totals.timeouts, totals.failed_endpoints,
               first_outcome.digest);
   return failures == 0 && same ? 0 : 1;

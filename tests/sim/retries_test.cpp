@@ -115,6 +115,17 @@ TEST(Retries, slow_link__packets_that_wait_for_room_are_not_given_up) {
   EXPECT_EQ(statuses(pair.a), std::vector{WcStatus::kSuccess});
 }
 
+// A WQE that cannot be sent waits for those before it, and they for their ACK: its fault must not stop their timer.
+TEST(Retries, bad_local_key__behind_a_lost_message_completes_after_it) {
+  FaultPair pair({.to_b = "drop opcode=request nth=1"});
+  pair.post(WrOpcode::kRdmaWrite, kOnePacket);
+  const Sge bad{pair.a.iova(), kOnePacket, LKey{pair.a.mr->key ^ 0x10000}};
+  ASSERT_EQ(pair.a.host->post_send(pair.a.qp, {.opcode = WrOpcode::kSend, .num_sge = 1, .sges = &bad}), 0);
+  pair.run(milliseconds(40));
+  EXPECT_EQ(statuses(pair.a), (std::vector{WcStatus::kSuccess, WcStatus::kLocProtErr}));
+  EXPECT_EQ(pair.a.counters().local_ack_timeout_err, 1u);
+}
+
 TEST(Retries, stopped_peer__that_the_link_knows_of_is_waited_for) {
   FaultPair pair({.attr = with_retries(1)});
   pair.b.host->stop(true);

@@ -32,6 +32,23 @@ WrOpcode wr_opcode(OpKind kind) {
   return kOpcodes[static_cast<std::size_t>(kind)];
 }
 
+/// How an operation with this flaw completes, if its peer's answer is heard.
+WcStatus status_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::kNone:
+      return WcStatus::kSuccess;
+    case Flaw::kRemoteRange:
+    case Flaw::kRemoteKey:
+      return WcStatus::kRemAccessErr;
+    case Flaw::kMisaligned:
+    case Flaw::kShortReceive:
+      return WcStatus::kRemInvReqErr;
+    case Flaw::kLocalKey:
+      return WcStatus::kLocProtErr;
+  }
+  return WcStatus::kSuccess;
+}
+
 WcOpcode wc_opcode(OpKind kind) {
   constexpr std::array<WcOpcode, kOpKinds> kOpcodes{WcOpcode::kSend,      WcOpcode::kSend,     WcOpcode::kRdmaWrite,
                                                     WcOpcode::kRdmaWrite, WcOpcode::kRdmaRead, WcOpcode::kCompSwap,
@@ -247,26 +264,33 @@ void World::post_ops(Endpoint& endpoint, std::uint64_t most) {
 }
 
 bool World::post_op(Endpoint& endpoint) {
+  // Key bits that are drawn at random, so that the key is nobody's.
+  constexpr std::uint32_t kOtherKey = 0x5a5a'0000;
   const PlannedOp& op = endpoint.plan->ops[endpoint.ops_posted];
   const bool is_inline = (op.flags & kSendInline) != 0;
+  const LKey lkey{endpoint.local.mr->key ^ (op.flaw == Flaw::kLocalKey ? kOtherKey : 0)};
   std::array<Sge, 8> sges;
   for (std::size_t i = 0; i < op.local.size(); ++i) {
     const Piece& piece = op.local[i];
     const std::uint64_t address = is_inline ? reinterpret_cast<std::uint64_t>(endpoint.local.at(piece.offset))
                                             : endpoint.local.iova + piece.offset;
-    sges[i] = {address, piece.length, LKey{endpoint.local.mr->key}};
+    sges[i] = {address, piece.length, lkey};
   }
   Region& remote = op.shared ? state_of(peer_of(endpoint)).shared : peer_of(endpoint).target;
-  const int error = endpoint.host->post_send(endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.ops_posted),
-                                                           .opcode = wr_opcode(op.kind),
-                                                           .flags = op.flags,
-                                                           .num_sge = static_cast<std::uint32_t>(op.local.size()),
-                                                           .sges = sges.data(),
-                                                           .imm_or_rkey = op.imm,
-                                                           .remote_addr = remote.iova + op.remote,
-                                                           .rkey = RKey{remote.mr->key},
-                                                           .compare_add = op.compare_add,
-                                                           .swap = op.swap});
+  std::uint64_t address = remote.iova + op.remote;
+  if (op.flaw == Flaw::kRemoteRange) address = remote.iova + peer_of(endpoint).plan->target_bytes + 1 - op.length;
+  if (op.flaw == Flaw::kMisaligned) address += 4;
+  const int error = endpoint.host->post_send(
+      endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.ops_posted),
+                    .opcode = wr_opcode(op.kind),
+                    .flags = op.flags,
+                    .num_sge = static_cast<std::uint32_t>(op.local.size()),
+                    .sges = sges.data(),
+                    .imm_or_rkey = op.imm,
+                    .remote_addr = address,
+                    .rkey = RKey{remote.mr->key ^ (op.flaw == Flaw::kRemoteKey ? kOtherKey : 0)},
+                    .compare_add = op.compare_add,
+                    .swap = op.swap});
   if (error == ENOMEM) return false;
   if (error != 0) {
     wrong(name_of(endpoint) + ": post_send gave " + std::to_string(error));
@@ -304,11 +328,12 @@ Endpoint* World::endpoint_of(Qpn qpn) {
 
 void World::on_send_completion(Endpoint& endpoint, const Cqe& cqe) {
   const std::size_t index = cqe.wr_id & UINT32_MAX;
-  const std::string op = name_of(endpoint) + " operation " + std::to_string(index);
+  std::string op = name_of(endpoint) + " operation " + std::to_string(index);
   if (cqe.wr_id >> kEndpointShift != endpoint.index) return wrong(op + ": completes on another QP");
   if (index >= endpoint.ops_posted) return wrong(op + ": completes, but was never posted");
   if (index < endpoint.ops_completed) return wrong(op + ": completes twice, or out of order");
   const PlannedOp& planned = endpoint.plan->ops[index];
+  op += " (" + std::string(op_name(planned.kind)) + ")";
   // Operations that completed with success and are not signalled say nothing.
   for (std::size_t i = endpoint.ops_completed; i < index; ++i) {
     if (endpoint.failed) return wrong(op + ": an operation before it was not flushed");
@@ -317,21 +342,29 @@ void World::on_send_completion(Endpoint& endpoint, const Cqe& cqe) {
   endpoint.ops_completed = index + 1;
   if (cqe.opcode != wc_opcode(planned.kind)) wrong(op + ": completes with another operation's opcode");
   if (endpoint.failed || endpoint.closing) {
-    if (cqe.status != WcStatus::kWrFlushErr) wrong(op + ": not flushed, status " + std::to_string(int(cqe.status)));
+    if (cqe.status != WcStatus::kWrFlushErr)
+      wrong(op + ": not flushed, status " + std::to_string(static_cast<int>(cqe.status)));
     return;
   }
   if (cqe.status == WcStatus::kSuccess) {
+    if (planned.flaw != Flaw::kNone)
+      wrong(op + ": completes with success, though it has flaw " + std::to_string(static_cast<int>(planned.flaw)));
     if (!endpoint.plan->is_signaled(index)) wrong(op + ": not signalled, but completes with success");
     return;
   }
   endpoint.failed = true;
   endpoint.failed_op = index;
   if (!error_is_justified(endpoint, cqe))
-    wrong(op + " (" + std::string(op_name(planned.kind)) + "): status " + std::to_string(int(cqe.status)) +
-          " without a cause");
+    wrong(op + ": status " + std::to_string(static_cast<int>(cqe.status)) + " without a cause");
 }
 
 bool World::error_is_justified(const Endpoint& endpoint, const Cqe& cqe) const {
+  const PlannedOp& op = endpoint.plan->ops[cqe.wr_id & UINT32_MAX];
+  if (op.flaw != Flaw::kNone && cqe.status == status_of(op.flaw)) return true;
+  const Endpoint& peer = peer_of(endpoint);
+  // A QP whose peer offended it is in error, and flushes what it has.
+  if (cqe.status == WcStatus::kWrFlushErr)
+    return endpoint.qp->state() == QpState::kErr && peer.plan->offends_peer(peer.ops_posted);
   if (cqe.status != WcStatus::kRetryExcErr) return false;
   const QpAttr& attr = endpoint.plan->attr;
   const Duration timeout = nanoseconds(std::int64_t{4096} << attr.timeout);
@@ -365,8 +398,13 @@ void World::on_receive_completion(Endpoint& endpoint, const Cqe& cqe) {
   }
   // What came before the QP failed may be seen after its failure, on another CQ.
   if (endpoint.flushes_receives) return wrong(receive + ": not flushed");
-  if (cqe.status != WcStatus::kSuccess) return wrong(receive + ": status " + std::to_string(int(cqe.status)));
   const Endpoint& peer = peer_of(endpoint);
+  if (cqe.status == WcStatus::kLocLenErr && peer.plan->offends_peer(peer.ops_posted)) {
+    endpoint.flushes_receives = true;
+    return;
+  }
+  if (cqe.status != WcStatus::kSuccess)
+    return wrong(receive + ": status " + std::to_string(static_cast<int>(cqe.status)));
   std::size_t message = 0;
   const auto op = std::find_if(peer.plan->ops.begin(), peer.plan->ops.end(), [&](const PlannedOp& planned) {
     return planned.takes_receive() && message++ == endpoint.received_by.size();

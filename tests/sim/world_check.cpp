@@ -119,6 +119,10 @@ void World::check_counters() {
     wrong("packets that nobody should have sent");
   if (counter(&Counters::rx_unknown_qp) + counter(&Counters::rx_bad_pkey) + counter(&Counters::rx_wrong_source) != 0)
     wrong("packets that nobody should have sent");
+  const bool has_flaws = std::any_of(endpoints_.begin(), endpoints_.end(), [](const auto& endpoint) {
+    return endpoint->plan->has_flaw(endpoint->ops_posted);
+  });
+  if (has_flaws) return;
   if (counter(&Counters::resp_remote_access_errors) + counter(&Counters::resp_remote_invalid_request) +
           counter(&Counters::resp_remote_operational_errors) + counter(&Counters::resp_local_length_error) !=
       0)
@@ -250,16 +254,25 @@ void World::check_shared_words() {
 void World::check_async_events() {
   for (HostState& state : hosts_) {
     std::map<Qp*, int> last_wqes;
+    std::map<Qp*, int> refusals;
     for (const AsyncEvent& event : state.host->async_events()) {
       if (event.type == AsyncEventType::kQpLastWqeReached)
         ++last_wqes[event.qp];
+      else if (event.type == AsyncEventType::kQpAccessErr || event.type == AsyncEventType::kQpReqErr)
+        ++refusals[event.qp];
       else if (event.type != AsyncEventType::kCommEst)
         wrong("asynchronous event " + std::to_string(static_cast<int>(event.type)));
     }
-    // Every QP has been in error by now, and tells so once if it has an SRQ (IBTA 11.6.3.2).
-    for (auto& endpoint : endpoints_)
-      if (&state_of(*endpoint) == &state && last_wqes[endpoint->qp] != (endpoint->plan->uses_srq ? 1 : 0))
-        wrong("QP " + std::to_string(endpoint->index) + ": wrong number of events for the last WQE of an SRQ");
+    for (auto& endpoint : endpoints_) {
+      if (&state_of(*endpoint) != &state) continue;
+      const std::string name = "QP " + std::to_string(endpoint->index);
+      // Every QP has been in error by now, and tells so once if it has an SRQ (IBTA 11.6.3.2).
+      if (last_wqes[endpoint->qp] != (endpoint->plan->uses_srq ? 1 : 0))
+        wrong(name + ": wrong number of events for the last WQE of an SRQ");
+      const Endpoint& peer = peer_of(*endpoint);
+      if (refusals[endpoint->qp] > (peer.plan->offends_peer(peer.ops_posted) ? 1 : 0))
+        wrong(name + ": an event for a request refused that was good");
+    }
   }
 }
 
