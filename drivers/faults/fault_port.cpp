@@ -6,9 +6,9 @@
 
 namespace roci {
 
-FaultPort::FaultPort(std::unique_ptr<Port> inner, FaultScript script, std::uint32_t frames)
+FaultPort::FaultPort(std::unique_ptr<Port> inner, FaultScript script, std::uint32_t frames, std::size_t log_records)
     : PortDecorator(std::move(inner)),
-      injector_(std::move(script)),
+      injector_(std::move(script), log_records),
       tx_(injector_, FaultDirection::kTx, frames),
       rx_(injector_, FaultDirection::kRx, frames),
       slots_(std::make_unique_for_overwrite<std::byte[]>(2 * kSlots * kMaxFrameBytes)) {}

@@ -17,7 +17,8 @@ namespace roci {
 /// that tx_reserve() gives, so that a long delay is back-pressure and no loss. Owner: as Port.
 class FaultPort : public PortDecorator {
  public:
-  FaultPort(std::unique_ptr<Port> inner, FaultScript script, std::uint32_t frames = FaultLine::kDefaultFrames);
+  FaultPort(std::unique_ptr<Port> inner, FaultScript script, std::uint32_t frames = FaultLine::kDefaultFrames,
+            std::size_t log_records = FaultInjector::kLogRecords);
 
   FaultInjector& injector() { return injector_; }
 

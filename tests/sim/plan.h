@@ -121,6 +121,9 @@ struct Plan {
   PlannedStop stop;
   std::vector<PlannedSrq> srqs;  ///< by host
   std::vector<PlannedEndpoint> endpoints;
+
+  /// The link may need longer than a timeout for what its queue holds.
+  bool is_slow() const { return link.rate_bps == 1'000'000'000; }
 };
 
 Plan make_plan(std::uint64_t seed, const PlanOptions& options);

@@ -61,30 +61,30 @@ bool WireRecord::Answer::answers(Psn request, bool needs_data) const {
   return is_nak ? psn.after(request) : !psn.before(request);
 }
 
-bool WireRecord::was_exhausted(Qpn own, Psn oldest, Instant failed_at, std::uint32_t attempts, Duration timeout) const {
+std::vector<Instant> WireRecord::attempts_of(Qpn own, Psn oldest, Instant failed_at, std::uint32_t attempts,
+                                             Duration timeout) const {
   const auto sent = requests_.find(own);
-  if (sent == requests_.end()) return false;
+  if (sent == requests_.end()) return {};
   // A turn takes a while.
   const Duration least = timeout - Duration{timeout.ps / 8};
+  std::vector<Instant> times;
   Instant until = failed_at;
   Instant first_wait = failed_at;
   bool needs_data = false;
-  std::uint32_t rounds = 0;
-  for (auto request = sent->second.rbegin(); request != sent->second.rend() && rounds < attempts; ++request) {
+  for (auto request = sent->second.rbegin(); request != sent->second.rend() && times.size() < attempts; ++request) {
     if (!request->covers(oldest)) continue;
     needs_data = request->needs_data;
     if (until - request->at < least) continue;
-    ++rounds;
     // An earlier answer may have come out of order, when this was not yet the oldest request.
     first_wait = until - least;
     until = request->at;
+    times.push_back(until);
   }
-  if (rounds < attempts) return false;
-  const auto answered = answers_.find(own);
-  if (answered == answers_.end()) return true;
-  return std::none_of(answered->second.begin(), answered->second.end(), [&](const Answer& answer) {
-    return answer.at > first_wait && answer.at < failed_at && answer.answers(oldest, needs_data);
-  });
+  if (times.size() < attempts) return {};
+  if (const auto answered = answers_.find(own); answered != answers_.end())
+    for (const Answer& answer : answered->second)
+      if (answer.at > first_wait && answer.at < failed_at && answer.answers(oldest, needs_data)) return {};
+  return times;
 }
 
 }  // namespace roci::simtest

@@ -26,9 +26,10 @@ class WireRecord : public FrameObserver {
   std::uint64_t digest() const { return digest_; }
   std::uint64_t frames() const { return frames_; }
 
-  /// True if `own` tried its request with PSN `oldest` at least `attempts` times before `failed_at`, each time waiting
-  /// about `timeout` for an answer, with no answer that got it any further.
-  bool was_exhausted(Qpn own, Psn oldest, Instant failed_at, std::uint32_t attempts, Duration timeout) const;
+  /// When `own` tried its request with PSN `oldest` before it gave up at `failed_at`: the last `attempts` times, newest
+  /// first, each followed by about `timeout` of waiting. Empty if there were fewer, or an answer that got it further.
+  std::vector<Instant> attempts_of(Qpn own, Psn oldest, Instant failed_at, std::uint32_t attempts,
+                                   Duration timeout) const;
 
  private:
   struct Sent {

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint64_t kMemoryStream = 2'000'000;
 constexpr std::uint64_t kApplicationStream = 3'000'000;
 constexpr std::uint32_t kCqEntries = 8192;
+constexpr std::size_t kFaultRecords = 1 << 16;
 constexpr std::uint64_t kIovaStep = std::uint64_t{1} << 40;
 constexpr std::uint32_t kAllRemote = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 /// Receives carry this bit in their wr_id.
@@ -65,7 +66,7 @@ void Region::forget(std::uint32_t offset, std::uint32_t length) {
 World::World(const Plan& plan, bool trace) : plan_(plan), wire_(trace), simulation_(plan.seed) {
   sim::LinkConfig link = plan.link;
   if (!plan.faults_at_ports) {
-    link_faults_ = std::make_unique<FaultInjector>(plan.faults);
+    link_faults_ = std::make_unique<FaultInjector>(plan.faults, kFaultRecords);
     injectors_.push_back(link_faults_.get());
     link.faults = link_faults_.get();
   }
@@ -120,7 +121,7 @@ std::unique_ptr<Port> World::decorate(std::unique_ptr<Port> port, std::uint32_t 
   if (plan_.faults_at_ports) {
     FaultScript script = plan_.faults;
     script.seed += host;
-    auto faulty = std::make_unique<FaultPort>(std::move(port), script);
+    auto faulty = std::make_unique<FaultPort>(std::move(port), script, FaultLine::kDefaultFrames, kFaultRecords);
     injectors_.push_back(&faulty->injector());
     port = std::move(faulty);
   }
@@ -368,8 +369,29 @@ bool World::error_is_justified(const Endpoint& endpoint, const Cqe& cqe) const {
   if (cqe.status != WcStatus::kRetryExcErr) return false;
   const QpAttr& attr = endpoint.plan->attr;
   const Duration timeout = nanoseconds(std::int64_t{4096} << attr.timeout);
-  return wire_.was_exhausted(endpoint.qp->qpn(), endpoint.qp->requester().unacked_psn(), simulation_.now(),
-                             attr.retry_cnt + 1u, timeout);
+  const std::vector<Instant> attempts = wire_.attempts_of(endpoint.qp->qpn(), endpoint.qp->requester().unacked_psn(),
+                                                          simulation_.now(), attr.retry_cnt + 1u, timeout);
+  // A peer in error or stopped says nothing, and a slow link may be late without faults.
+  if (attempts.empty() || peer.qp->state() == QpState::kErr || plan_.stop.happens || plan_.is_slow())
+    return !attempts.empty();
+  Instant until = simulation_.now();
+  for (const Instant attempt : attempts) {
+    if (!was_disturbed(endpoint, attempt, until)) return false;
+    until = attempt;
+  }
+  return true;
+}
+
+bool World::was_disturbed(const Endpoint& endpoint, Instant from, Instant to) const {
+  for (const FaultInjector* injector : injectors_) {
+    if (injector->unlogged() > 0) return true;
+    for (const FaultRecord& record : injector->log()) {
+      if (record.at < from || record.at > to) continue;
+      if (record.action == FaultAction::kDuplicate || record.action == FaultAction::kMarkCe) continue;
+      if (record.dest_qpn == endpoint.qp->qpn() || record.dest_qpn == peer_of(endpoint).qp->qpn()) return true;
+    }
+  }
+  return false;
 }
 
 /// The receive is one that is posted, and its turn; false if not.

@@ -108,6 +108,8 @@ class World {
   void on_send_completion(Endpoint& endpoint, const Cqe& cqe);
   void on_receive_completion(Endpoint& endpoint, const Cqe& cqe);
   bool error_is_justified(const Endpoint& endpoint, const Cqe& cqe) const;
+  /// A fault kept a packet of the QP or its peer from arriving in time.
+  bool was_disturbed(const Endpoint& endpoint, Instant from, Instant to) const;
 
   // The end.
   bool is_finished() const;
