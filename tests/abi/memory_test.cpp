@@ -80,7 +80,7 @@ TEST_F(Memory, reg_mr__memory_that_is_not_there_is_a_bad_address) {
 
 TEST_F(Memory, reg_mr_iova__keys_speak_of_another_address) {
   constexpr std::uint64_t kIova = 0x7000'0000'0000;
-  const Mr mr(ibv_reg_mr_iova(pd(), memory_.data(), memory_.size(), kIova, IBV_ACCESS_LOCAL_WRITE));
+  const Mr mr(ibv_reg_mr_iova(pd(), memory_.data(), memory_.size(), kIova, int{IBV_ACCESS_LOCAL_WRITE}));
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(mr->addr, memory_.data());
   EXPECT_EQ(mr->length, memory_.size());
@@ -88,7 +88,8 @@ TEST_F(Memory, reg_mr_iova__keys_speak_of_another_address) {
 
 TEST_F(ShimMemory, reg_mr_iova__range_must_not_wrap) {
   EXPECT_EQ(error_of<Mr>([&] {
-              return ibv_reg_mr_iova(pd(), memory_.data(), memory_.size(), UINT64_MAX - 100, IBV_ACCESS_LOCAL_WRITE);
+              return ibv_reg_mr_iova(pd(), memory_.data(), memory_.size(), UINT64_MAX - 100,
+                                     int{IBV_ACCESS_LOCAL_WRITE});
             }),
             EINVAL);
 }
