@@ -252,6 +252,7 @@ int Device::destroy_qp(Qp* qp) {
   worker_.qps().erase(qp->qpn());
   if (qp->route() != nullptr) port_.release_route(qp->route());
   --qp->pd()->users;
+  qp->send_cq()->forget(qp->sq());
   --qp->send_cq()->users;
   --qp->recv_cq()->users;
   if (qp->srq() != nullptr) --qp->srq()->users;
@@ -306,9 +307,10 @@ int Device::post_send(Qp* qp, const SendRequest& request) {
   return error != 0 ? error : qp->sq().post(request);
 }
 
-int Device::check_send(Qp* qp, const SendRequest& request) const {
-  const int error = check_operation(*qp, request);
-  return error == 0 && qp->sq().message_bytes(request) < 0 ? EINVAL : error;
+int Device::post_send_all(Qp* qp, std::span<const SendRequest> batch) {
+  for (const SendRequest& request : batch)
+    if (const int error = check_operation(*qp, request); error != 0) return error;
+  return qp->sq().post_all(batch);
 }
 
 int Device::post_recv(Qp* qp, const RecvRequest& request) {

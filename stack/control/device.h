@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "stack/base/entropy.h"
@@ -117,8 +118,8 @@ class Device {
   /// Puts one request on the queue; nothing is sent before ring(). ENOMEM when the queue is full, EINVAL when the
   /// request is malformed or the state does not allow it.
   int post_send(Qp* qp, const SendRequest& request);
-  /// What post_send() would say of the request if the queue had room: for callers that post several or none.
-  int check_send(Qp* qp, const SendRequest& request) const;
+  /// As post_send(), for all of the batch or none.
+  int post_send_all(Qp* qp, std::span<const SendRequest> batch);
   /// After one or more post_send: the next turn of the worker will look at the QP.
   void ring(Qp* qp) { worker_.ring(*qp); }
   int post_recv(Qp* qp, const RecvRequest& request);

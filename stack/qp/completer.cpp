@@ -63,8 +63,8 @@ void Completer::note_progress(Instant now) {
 }
 
 void Completer::complete_oldest(WcStatus status) {
-  // Whoever sees the CQE may post again at once, perhaps on another core: the slot is free before that.
-  const SendWqe wqe = qp_.sq().at(qp_.sq().head());
+  // Whoever sees the CQE may post again at once, perhaps on another core: the WQE is outstanding no more before that.
+  const SendWqe& wqe = qp_.sq().at(qp_.sq().head());
   if (status == WcStatus::kSuccess)
     qp_.requester().pop_oldest();
   else
@@ -78,7 +78,9 @@ void Completer::complete_oldest(WcStatus status) {
                                       .byte_len = wqe.length,
                                       .qpn = qp_.qpn(),
                                       .status = status,
-                                      .opcode = completion_opcode(wqe.opcode)});
+                                      .opcode = completion_opcode(wqe.opcode),
+                                      .sq_free_end = qp_.sq().head(),
+                                      .sq = &qp_.sq()});
 }
 
 bool Completer::complete_through(Psn psn) {

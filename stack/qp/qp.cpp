@@ -116,6 +116,7 @@ void Qp::move_to(QpState target) {
   state_.store(target, std::memory_order_seq_cst);
   switch (target) {
     case QpState::kReset:
+      send_cq()->forget(sq_);
       sq_.clear();
       rq_.clear();
       requester_.reset();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "stack/queues/send_queue.h"
+
 namespace roci {
 
 Cq::Cq(std::uint32_t capacity, void* user)
@@ -18,7 +20,10 @@ std::size_t Cq::poll(std::span<Cqe> out) {
   const std::uint32_t head = head_.load(std::memory_order_relaxed);
   const std::uint32_t waiting = tail_.load(std::memory_order_acquire) - head;
   const std::size_t count = std::min<std::size_t>(waiting, out.size());
-  for (std::size_t i = 0; i < count; ++i) out[i] = ring_[(head + i) & mask_];
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = ring_[(head + i) & mask_];
+    if (out[i].sq != nullptr) out[i].sq->reclaim(out[i].sq_free_end);
+  }
   head_.store(head + static_cast<std::uint32_t>(count), std::memory_order_release);
   return count;
 }
@@ -62,6 +67,13 @@ bool Cq::resize(std::uint32_t capacity) {
   head_.store(0, std::memory_order_relaxed);
   tail_.store(waiting, std::memory_order_release);
   return true;
+}
+
+void Cq::forget(const SendQueue& sq) {
+  LockGuard guard(poll_lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = head_.load(std::memory_order_relaxed); i != tail; ++i)
+    if (ring_[i & mask_].sq == &sq) ring_[i & mask_].sq = nullptr;
 }
 
 }  // namespace roci

@@ -54,7 +54,7 @@ class Cq {
  public:
   Cq(std::uint32_t capacity, void* user);
 
-  /// Any thread: takes up to out.size() completions, oldest first.
+  /// Any thread: takes up to out.size() completions, oldest first, and frees the send queue slots they account for.
   std::size_t poll(std::span<Cqe> out);
   /// Any thread: asks for one completion event at the next CQE, or the next solicited one or error (IBTA 11.4.2.2).
   void request_notify(bool solicited_only);
@@ -71,6 +71,9 @@ class Cq {
 
   /// Control, under the baton. False if more CQEs wait than `capacity` holds.
   bool resize(std::uint32_t capacity);
+
+  /// Control, under the baton: `sq` is about to go or to be emptied; its CQEs stay, and no longer name it.
+  void forget(const SendQueue& sq);
 
   std::uint32_t users = 0;  ///< QPs that complete here; control, under the baton
   bool overrun = false;     ///< worker: a CQE was lost; raised once

@@ -39,12 +39,28 @@ std::int64_t SendQueue::message_bytes(const SendRequest& request) const {
 int SendQueue::post(const SendRequest& request) {
   const std::int64_t length = message_bytes(request);
   if (length < 0) return EINVAL;
-  const bool is_inline = (request.flags & kSendInline) != 0;
-
   LockGuard guard(post_lock_);
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-  if (tail - head_.load(std::memory_order_acquire) >= max_wr_) return ENOMEM;
-  SendWqe& wqe = at(tail);
+  if (!has_room(tail, 1)) return ENOMEM;
+  write(tail, request, static_cast<std::uint32_t>(length));
+  tail_.store(tail + 1, std::memory_order_release);
+  return 0;
+}
+
+int SendQueue::post_all(std::span<const SendRequest> batch) {
+  for (const SendRequest& request : batch)
+    if (message_bytes(request) < 0) return EINVAL;
+  LockGuard guard(post_lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  if (!has_room(tail, batch.size())) return ENOMEM;
+  std::uint32_t index = tail;
+  for (const SendRequest& request : batch) write(index++, request, static_cast<std::uint32_t>(message_bytes(request)));
+  tail_.store(index, std::memory_order_release);
+  return 0;
+}
+
+void SendQueue::write(std::uint32_t index, const SendRequest& request, std::uint32_t length) {
+  SendWqe& wqe = at(index);
   wqe.wr_id = request.wr_id;
   wqe.remote_addr = request.remote_addr;
   wqe.compare_add = request.compare_add;
@@ -52,13 +68,13 @@ int SendQueue::post(const SendRequest& request) {
   wqe.ah = request.ah;
   wqe.rkey = request.rkey;
   wqe.imm_or_rkey = request.imm_or_rkey;
-  wqe.length = static_cast<std::uint32_t>(length);
+  wqe.length = length;
   wqe.remote_qpn = request.remote_qpn;
   wqe.remote_qkey = request.remote_qkey;
   wqe.num_sge = static_cast<std::uint16_t>(request.num_sge);
   wqe.opcode = request.opcode;
   wqe.flags = signal_all_ ? request.flags | kSendSignaled : request.flags;
-  if (is_inline) {
+  if ((request.flags & kSendInline) != 0) {
     std::byte* out = wqe.inline_data();
     for (std::uint32_t i = 0; i < request.num_sge; ++i) {
       std::memcpy(out, reinterpret_cast<const void*>(request.sges[i].addr), request.sges[i].length);
@@ -67,8 +83,6 @@ int SendQueue::post(const SendRequest& request) {
   } else {
     for (std::uint32_t i = 0; i < request.num_sge; ++i) wqe.sges()[i] = request.sges[i];
   }
-  tail_.store(tail + 1, std::memory_order_release);
-  return 0;
 }
 
 }  // namespace roci

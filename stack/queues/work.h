@@ -8,6 +8,7 @@
 namespace roci {
 
 struct AddressHandle;
+class SendQueue;
 
 /// Values of ibv_wr_opcode.
 enum class WrOpcode : std::uint8_t {
@@ -122,7 +123,10 @@ struct Cqe {
   std::uint8_t flags = 0;  ///< WcFlag bits
   std::uint8_t sl = 0;
   bool solicited = false;
+  /// Of a send WQE: polling this CQE frees the slots of its send queue up to, not including, this index.
+  std::uint32_t sq_free_end = 0;
+  SendQueue* sq = nullptr;
 };
-static_assert(sizeof(Cqe) <= 48);
+static_assert(sizeof(Cqe) <= 64);
 
 }  // namespace roci

@@ -58,6 +58,75 @@ class Post : public Client {
 
 class ShimPost : public Post {};
 
+class SendQueueSlots : public Connected {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(Connected::SetUp());
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(local.qp.get(), &attr, IBV_QP_CAP, &init), 0);
+    size_ = init.cap.max_send_wr;
+  }
+  /// Posts an RDMA WRITE of no bytes.
+  int post_write(unsigned flags) {
+    ibv_send_wr wr = send_request(1, nullptr, 0);
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = flags;
+    wr.wr.rdma = {.remote_addr = remote.address(), .rkey = remote.mr->rkey};
+    return local.post(wr);
+  }
+  /// Returns when a READ posted by the other end, behind whatever this end sent, has completed.
+  void let_them_complete() {
+    ibv_sge sge = remote.sge(8);
+    ibv_send_wr wr = send_request(2, &sge, 1);
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.wr.rdma = {.remote_addr = local.address(), .rkey = local.mr->rkey};
+    ASSERT_EQ(remote.post(wr), 0);
+    ASSERT_EQ(remote.next_status(), IBV_WC_SUCCESS);
+  }
+
+  std::uint32_t size_ = 0;
+};
+
+TEST_F(SendQueueSlots, slot__is_taken_until_its_completion_is_polled) {
+  for (std::uint32_t i = 0; i < size_; ++i) ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  for (std::uint32_t polled = 0; polled < size_; ++polled) {
+    let_them_complete();
+    ASSERT_EQ(post_write(IBV_SEND_SIGNALED), ENOMEM);
+    ASSERT_EQ(local.next_status(), IBV_WC_SUCCESS);
+    ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  }
+}
+
+TEST_F(SendQueueSlots, slot__of_an_unsignalled_request_is_freed_with_the_next_signalled_one) {
+  for (std::uint32_t i = 0; i + 1 < size_; ++i) ASSERT_EQ(post_write(0), 0);
+  ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  let_them_complete();
+  ASSERT_EQ(post_write(0), ENOMEM);
+  ASSERT_EQ(local.next_status(), IBV_WC_SUCCESS);
+  for (std::uint32_t i = 0; i < size_; ++i) ASSERT_EQ(post_write(0), 0);
+}
+
+TEST_F(SendQueueSlots, slot__is_free_again_after_reset_and_old_completions_free_no_more) {
+  for (std::uint32_t i = 0; i < size_; ++i) ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  let_them_complete();
+  ASSERT_EQ(move_to(local.qp.get(), IBV_QPS_RESET), 0);
+  bring_up(local.qp.get(), IBV_QPS_RTS, remote.qp->qp_num);
+  for (std::uint32_t i = 0; i < size_; ++i) ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  ibv_wc wc{};
+  while (ibv_poll_cq(local.cq.get(), 1, &wc) == 1) {
+    if (wc.status != IBV_WC_SUCCESS) break;
+  }
+  EXPECT_EQ(post_write(0), ENOMEM);
+}
+
+TEST_F(SendQueueSlots, completion__may_be_polled_when_its_qp_is_gone) {
+  for (std::uint32_t i = 0; i < size_; ++i) ASSERT_EQ(post_write(IBV_SEND_SIGNALED), 0);
+  let_them_complete();
+  local.qp.reset();
+  for (std::uint32_t i = 0; i < size_; ++i) EXPECT_EQ(local.next_status(), IBV_WC_SUCCESS);
+}
+
 TEST_F(ShimPost, post_send__before_rts_is_invalid) {
   for (const ibv_qp_state state : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR}) {
     ASSERT_EQ(move_to(qp_.get(), IBV_QPS_RESET), 0);

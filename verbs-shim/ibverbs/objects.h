@@ -72,14 +72,15 @@ struct ShimAh {
 /// What ibv_wr_* calls gather between wr_start and wr_complete. Elements and inline data are kept by index, since the
 /// vectors grow.
 struct WrBatch {
-  struct Entry {
-    SendRequest request;
+  /// Where the data of one request lies.
+  struct Data {
     std::size_t first_sge;
     std::size_t first_inline_byte;
     std::size_t inline_bytes;
     Sge inline_sge;
   };
-  std::vector<Entry> entries;
+  std::vector<SendRequest> requests;
+  std::vector<Data> data;  ///< one for each request
   std::vector<Sge> sges;
   std::vector<std::byte> inline_data;
   int error = 0;

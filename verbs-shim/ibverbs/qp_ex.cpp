@@ -20,16 +20,18 @@ SendRequest& begin(ibv_qp_ex* qp, WrOpcode opcode, std::uint64_t operation) {
   if ((shim->send_ops & operation) == 0) fail(qp, EINVAL);
   // That data is inline is said by how it is set.
   const unsigned flags = qp->wr_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
-  batch.entries.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = static_cast<std::uint8_t>(flags)},
-                           .first_sge = batch.sges.size(),
-                           .first_inline_byte = batch.inline_data.size(),
-                           .inline_bytes = 0});
-  return batch.entries.back().request;
+  batch.data.push_back({.first_sge = batch.sges.size(),
+                        .first_inline_byte = batch.inline_data.size(),
+                        .inline_bytes = 0,
+                        .inline_sge = {}});
+  return batch.requests.emplace_back(
+      SendRequest{.wr_id = qp->wr_id, .opcode = opcode, .flags = static_cast<std::uint8_t>(flags)});
 }
 
-WrBatch::Entry* last_entry(ibv_qp_ex* qp) {
+/// Of the request that was begun last; null, and the batch fails, if there is none.
+SendRequest* last_request(ibv_qp_ex* qp) {
   WrBatch& batch = batch_of(qp);
-  if (!batch.entries.empty()) return &batch.entries.back();
+  if (!batch.requests.empty()) return &batch.requests.back();
   fail(qp, EINVAL);
   return nullptr;
 }
@@ -52,45 +54,48 @@ void atomic(ibv_qp_ex* qp, WrOpcode opcode, std::uint64_t operation, std::uint32
 }
 
 void set_sges(ibv_qp_ex* qp, std::size_t count, const ibv_sge* sges) {
-  WrBatch::Entry* entry = last_entry(qp);
-  if (entry == nullptr) return;
-  entry->request.num_sge = static_cast<std::uint32_t>(count);
+  SendRequest* request = last_request(qp);
+  if (request == nullptr) return;
+  request->num_sge = static_cast<std::uint32_t>(count);
   const auto* ours = reinterpret_cast<const Sge*>(sges);
   batch_of(qp).sges.insert(batch_of(qp).sges.end(), ours, ours + count);
 }
 
 void add_inline(ibv_qp_ex* qp, const void* data, std::size_t bytes) {
-  WrBatch::Entry* entry = last_entry(qp);
-  if (entry == nullptr) return;
+  SendRequest* request = last_request(qp);
+  if (request == nullptr) return;
   WrBatch& batch = batch_of(qp);
-  if (entry->inline_bytes + bytes > from(qp)->qp->sq().max_inline_bytes()) return fail(qp, EINVAL);
-  entry->request.flags |= kSendInline;
+  std::size_t& inline_bytes = batch.data.back().inline_bytes;
+  if (inline_bytes + bytes > from(qp)->qp->sq().max_inline_bytes()) return fail(qp, EINVAL);
+  request->flags |= kSendInline;
   const auto* from_bytes = static_cast<const std::byte*>(data);
   batch.inline_data.insert(batch.inline_data.end(), from_bytes, from_bytes + bytes);
-  entry->inline_bytes += bytes;
+  inline_bytes += bytes;
 }
 
 void start(ibv_qp_ex* qp) {
   from(qp)->batch_lock.lock();
   WrBatch& batch = batch_of(qp);
-  batch.entries.clear();
+  batch.requests.clear();
+  batch.data.clear();
   batch.sges.clear();
   batch.inline_data.clear();
   batch.error = is_detached(qp->qp_base.context) ? EIO : 0;
 }
 
-/// Gives the entries the data that was gathered for them, which no longer moves.
+/// Gives the requests the data that was gathered for them, which no longer moves.
 void settle_data(WrBatch& batch) {
-  for (WrBatch::Entry& entry : batch.entries) {
-    SendRequest& request = entry.request;
+  for (std::size_t i = 0; i < batch.requests.size(); ++i) {
+    SendRequest& request = batch.requests[i];
+    WrBatch::Data& data = batch.data[i];
     if ((request.flags & kSendInline) == 0) {
-      request.sges = batch.sges.data() + entry.first_sge;
+      request.sges = batch.sges.data() + data.first_sge;
       continue;
     }
-    entry.inline_sge = {.addr = reinterpret_cast<std::uint64_t>(batch.inline_data.data() + entry.first_inline_byte),
-                        .length = static_cast<std::uint32_t>(entry.inline_bytes),
-                        .lkey = {}};
-    request.sges = &entry.inline_sge;
+    data.inline_sge = {.addr = reinterpret_cast<std::uint64_t>(batch.inline_data.data() + data.first_inline_byte),
+                       .length = static_cast<std::uint32_t>(data.inline_bytes),
+                       .lkey = {}};
+    request.sges = &data.inline_sge;
     request.num_sge = 1;
   }
 }
@@ -98,20 +103,10 @@ void settle_data(WrBatch& batch) {
 /// All or nothing: a batch that does not fit, or has a bad request in it, posts none.
 int post_batch(ShimQp* shim) {
   WrBatch& batch = shim->batch;
-  SendQueue& sq = shim->qp->sq();
   if (batch.error != 0) return batch.error;
-  if (sq.tail() - sq.head() + batch.entries.size() > sq.max_wr()) return ENOMEM;
-  Device& device = device_of(shim->base.qp_base.context);
   settle_data(batch);
-  for (const WrBatch::Entry& entry : batch.entries)
-    if (const int error = device.check_send(shim->qp, entry.request); error != 0) return error;
-  int error = 0;
-  for (const WrBatch::Entry& entry : batch.entries) {
-    error = device.post_send(shim->qp, entry.request);
-    // Only if another thread filled the queue by the other way to post.
-    if (error != 0) break;
-  }
-  if (!batch.entries.empty()) kick(shim, batch.entries.size());
+  const int error = device_of(shim->base.qp_base.context).post_send_all(shim->qp, batch.requests);
+  if (error == 0 && !batch.requests.empty()) kick(shim, batch.requests.size());
   return error;
 }
 
@@ -168,11 +163,11 @@ void fill_extended_post(ibv_qp_ex* base) {
     for (std::size_t i = 0; i < count; ++i) add_inline(qp, buffers[i].addr, buffers[i].length);
   };
   base->wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
-    WrBatch::Entry* entry = last_entry(qp);
-    if (entry == nullptr) return;
-    entry->request.ah = from(ah)->ah;
-    entry->request.remote_qpn = Qpn{qpn};
-    entry->request.remote_qkey = qkey;
+    SendRequest* request = last_request(qp);
+    if (request == nullptr) return;
+    request->ah = from(ah)->ah;
+    request->remote_qpn = Qpn{qpn};
+    request->remote_qkey = qkey;
   };
   base->wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { fail(qp, EOPNOTSUPP); };
   base->wr_start = start;

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
+
+#include "stack/queues/send_queue.h"
 
 namespace roci {
 namespace {
@@ -26,6 +29,39 @@ TEST(CompletionQueue, push__refuses_beyond_the_exact_capacity) {
   Cq cq(5, nullptr);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(cq.push(numbered(i)));
   EXPECT_FALSE(cq.push(numbered(5)));
+}
+
+TEST(CompletionQueue, poll__frees_the_slots_of_send_queues) {
+  Cq cq(8, nullptr);
+  SendQueue sq(3, 1, 0, false);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(sq.post({.wr_id = i}), 0);
+  for (int i = 0; i < 3; ++i) sq.pop();
+  cq.push({.wr_id = 1, .sq_free_end = 2, .sq = &sq});  // the one before it was not signalled
+  cq.push({.wr_id = 2, .sq_free_end = 3, .sq = &sq});
+  EXPECT_EQ(sq.post({}), ENOMEM);
+  std::array<Cqe, 1> out;
+  ASSERT_EQ(cq.poll(out), 1u);
+  EXPECT_EQ(sq.post({}), 0);
+  EXPECT_EQ(sq.post({}), 0);
+  EXPECT_EQ(sq.post({}), ENOMEM);
+}
+
+TEST(CompletionQueue, forget__leaves_the_entries_and_no_way_to_the_queue) {
+  Cq cq(8, nullptr);
+  SendQueue kept(1, 1, 0, false);
+  ASSERT_EQ(kept.post({}), 0);
+  std::array<Cqe, 2> out;
+  {
+    SendQueue gone(1, 1, 0, false);
+    cq.push({.wr_id = 1, .sq_free_end = 1, .sq = &gone});
+    cq.push({.wr_id = 2, .sq_free_end = 1, .sq = &kept});
+    cq.forget(gone);
+  }
+  ASSERT_EQ(cq.poll(out), 2u);
+  EXPECT_EQ(out[0].wr_id, 1u);
+  EXPECT_EQ(out[0].sq, nullptr);
+  EXPECT_EQ(out[1].sq, &kept);
+  EXPECT_EQ(kept.post({}), 0);
 }
 
 TEST(CompletionQueue, take_event__only_once_for_one_request) {

@@ -16,9 +16,32 @@ TEST(SendQueue, post__takes_exactly_max_wr) {
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(sq.post({.wr_id = i}), 0);
   EXPECT_EQ(sq.post({.wr_id = 3}), ENOMEM);
   EXPECT_EQ(sq.at(sq.head()).wr_id, 0u);
-  sq.pop();
+  sq.reclaim(1);
   EXPECT_EQ(sq.post({.wr_id = 3}), 0);
   EXPECT_EQ(sq.at(sq.tail() - 1).wr_id, 3u);
+}
+
+TEST(SendQueue, pop__alone_makes_no_room) {
+  SendQueue sq(2, 1, 0, false);
+  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_EQ(sq.post({.wr_id = i}), 0);
+  sq.pop();
+  sq.pop();
+  EXPECT_EQ(sq.outstanding(), 0u);
+  EXPECT_EQ(sq.post({}), ENOMEM);
+  sq.clear();
+  EXPECT_EQ(sq.post({}), 0);
+}
+
+TEST(SendQueue, post_all__takes_all_or_none) {
+  SendQueue sq(4, 1, 0, false);
+  const std::array<SendRequest, 3> good{{{.wr_id = 1}, {.wr_id = 2}, {.wr_id = 3}}};
+  const std::array<SendRequest, 2> bad{{{.wr_id = 8}, {.num_sge = 2, .sges = std::array<Sge, 2>{}.data()}}};
+  EXPECT_EQ(sq.post_all(bad), EINVAL);
+  EXPECT_EQ(sq.outstanding(), 0u);
+  ASSERT_EQ(sq.post_all(good), 0);
+  for (std::uint32_t i = 0; i < good.size(); ++i) EXPECT_EQ(sq.at(i).wr_id, good[i].wr_id);
+  EXPECT_EQ(sq.post_all(good), ENOMEM);
+  EXPECT_EQ(sq.outstanding(), 3u);
 }
 
 TEST(SendQueue, post__refuses_too_many_elements_and_too_long_messages) {
