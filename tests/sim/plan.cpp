@@ -97,6 +97,7 @@ class OpPlanner {
     for (std::uint32_t i = 0; i < count; ++i) {
       wants_flaw_ = i == flawed;
       from_.ops.push_back(draw_op());
+      keep_room(i);
     }
     from_.local_bytes = local_.size();
     to_.receive_bytes = receive_.size();
@@ -105,6 +106,15 @@ class OpPlanner {
   }
 
  private:
+  /// Only a completion that is polled frees slots: among as many operations as the queue holds, one is signalled.
+  void keep_room(std::uint32_t last) {
+    const std::uint32_t slots = from_.capacity.max_send_wr;
+    if (last + 1 < slots) return;
+    for (std::uint32_t i = last + 1 - slots; i <= last; ++i)
+      if (from_.is_signaled(i)) return;
+    from_.ops[last].flags |= kSendSignaled;
+  }
+
   PlannedOp draw_op() {
     PlannedOp op;
     op.kind = kinds_[random_.below(kinds_.size())];
