@@ -27,7 +27,9 @@ class Device::ControlCall {
 };
 
 Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config)
-    : config_(config), port_(port), entropy_(entropy), worker_(port, events, counters) {}
+    : config_(config), port_(port), entropy_(entropy), worker_(port, events, counters) {
+  worker_.env().window = config.window;
+}
 
 Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
 

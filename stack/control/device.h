@@ -46,6 +46,7 @@ struct DeviceLimits {
 struct DeviceConfig {
   DeviceLimits limits;
   std::uint8_t active_mtu = 5;  ///< code of ibv_mtu that the port carries
+  WindowPolicy window;
 };
 
 struct QpInit {

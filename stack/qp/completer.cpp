@@ -111,6 +111,7 @@ void Completer::on_acknowledge(const Inbound& in) {
   // A NAK acknowledges everything before its PSN; an ACK its own PSN too (IBTA 9.7.5.1.2).
   const Psn last_acked = kind == AethKind::kAck ? psn : psn - 1;
   const Psn before = requester.unacked_psn();
+  if (kind == AethKind::kAck) requester.credits().update(aeth);
   bool complete = true;
   if (!last_acked.before(before)) complete = complete_through(last_acked);
   if (requester.unacked_psn() != before) note_progress(in.now);
@@ -213,6 +214,7 @@ void Completer::on_read_response(const Inbound& in) {
   cursor.seek(wqe->sges(), wqe->num_sge, offset);
   if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
     return fail_oldest(WcStatus::kLocProtErr);
+  if (in.view.info->has(Extension::kAeth)) requester.credits().update(in.view.aeth());
   if (is_last) complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
@@ -240,6 +242,7 @@ void Completer::on_atomic_response(const Inbound& in) {
   if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, reinterpret_cast<const std::byte*>(&original),
                       sizeof original))
     return fail_oldest(WcStatus::kLocProtErr);
+  requester.credits().update(in.view.aeth());
   complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);

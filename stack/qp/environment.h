@@ -6,6 +6,7 @@
 #include "stack/base/counters.h"
 #include "stack/base/types.h"
 #include "stack/mem/memory.h"
+#include "stack/qp/window.h"
 #include "stack/queues/completion_queue.h"
 
 namespace roci {
@@ -15,6 +16,7 @@ struct QpEnvironment {
   explicit QpEnvironment(Counters& block) : counters(block) {}
 
   Instant now{};  ///< of the turn under way
+  WindowPolicy window;
   MrTable mrs;
   Counters& counters;
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events

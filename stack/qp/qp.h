@@ -55,7 +55,7 @@ class Qp : public egress::Flow, public DeadlineHook {
   const QpAttr& attr() const { return attr_; }
   QpEnvironment& env() { return env_; }
   Counters& counters() { return env_.counters; }
-  const WindowPolicy& window() const { return window_; }
+  const WindowPolicy& window() const { return env_.window; }
   const Path& path() const { return path_; }
   std::uint32_t mtu() const { return 1u << mtu_shift_; }
   std::uint32_t mtu_shift() const { return mtu_shift_; }
@@ -105,7 +105,6 @@ class Qp : public egress::Flow, public DeadlineHook {
   Route* route_ = nullptr;
   bool responder_turn_ = false;  ///< responses and requests alternate
   bool communication_established_ = false;
-  WindowPolicy window_;
   Path path_;
   QpAttr attr_;
   SendQueue sq_;

@@ -9,9 +9,6 @@
 namespace roci {
 namespace {
 
-/// Packets that one READ request may ask for.
-constexpr std::uint32_t kMaxReadPackets = 1u << 22;
-
 std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu_shift) {
   return length == 0 ? 1 : ((length - 1) >> mtu_shift) + 1;
 }
@@ -41,6 +38,8 @@ void Requester::start(Psn first_psn) {
   next_psn_ = unacked_psn_ = end_psn_ = first_psn;
   last_ack_request_ = first_psn - 1;
   next_index_ = started_end_ = qp_.sq().head();
+  ssn_base_ = next_index_ - 1;
+  credits_.reset();
   next_offset_ = 0;
   reads_sent_ = 0;
   paused_until_ = {};
@@ -52,7 +51,12 @@ void Requester::reset() { start(Psn{}); }
 bool Requester::may_start(const SendWqe& wqe) const {
   if (qp_.state() != QpState::kRts) return false;
   if ((wqe.flags & kSendFence) != 0 && reads_sent_ > 0) return false;
-  return true;
+  return has_credit(wqe);
+}
+
+bool Requester::has_credit(const SendWqe& wqe) const {
+  if (wqe.is_read_or_atomic() || wqe.opcode == WrOpcode::kRdmaWrite) return true;
+  return credits_.allow(next_index_ - ssn_base_) || !has_outstanding();
 }
 
 bool Requester::can_send(Instant now) {
@@ -100,8 +104,7 @@ std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte*
 }
 
 bool Requester::wants_ack(Psn psn, bool is_last) const {
-  return is_last ||
-         psn.distance_from(last_ack_request_) >= static_cast<std::int32_t>(qp_.window().ack_every_packets);
+  return is_last || psn.distance_from(last_ack_request_) >= static_cast<std::int32_t>(qp_.window().ack_every_packets);
 }
 
 std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, std::byte* frame) {
@@ -145,10 +148,13 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
 std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std::byte* frame) {
   PacketPlan plan{.opcode = Opcode::kRcReadRequest, .psn = next_psn_, .ack_requested = true};
   std::byte* out = qp_.path().open(frame, route, plan);
-  // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3). A READ of very many packets is asked for
-  // in parts, so that what is outstanding stays well within half the PSN space.
+  // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3): never more than the part that was asked
+  // for before, which the responder would not take for a duplicate.
   const std::uint32_t missing_packets = packets_of(wqe.length - next_offset_, qp_.mtu_shift());
-  const std::uint32_t packets = std::min(missing_packets, kMaxReadPackets);
+  const std::uint32_t part = qp_.window().read_packets;
+  const std::uint32_t packets = std::min(missing_packets, part - (next_offset_ >> qp_.mtu_shift()) % part);
+  // A further part is one more message to the responder, which counts it in its MSN.
+  if (next_offset_ > 0 && next_psn_ == end_psn_) --ssn_base_;
   const std::uint32_t bytes = packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
   Reth{.va = wqe.remote_addr + next_offset_, .rkey = wqe.rkey, .dma_length = bytes}.write(out);
   next_psn_ = next_psn_ + packets;

@@ -7,17 +7,12 @@
 #include "stack/base/types.h"
 #include "stack/qp/path.h"
 #include "stack/qp/scatter_gather.h"
+#include "stack/qp/send_credits.h"
 #include "stack/queues/send_queue.h"
 
 namespace roci {
 
 class Qp;
-
-/// How many packets may be outstanding; READs and atomics count as the packets of their responses.
-struct WindowPolicy {
-  std::uint32_t packets = 128;
-  std::uint32_t ack_every_packets = 32;  ///< an ACK is asked for at least this often within a message
-};
 
 /// The send queue seen from the wire, oldest to newest:
 ///
@@ -39,6 +34,8 @@ class Requester {
   bool can_send(Instant now);
   /// Builds the next request in `frame`; returns its size in bytes, or 0 if there is nothing to send now.
   std::uint32_t next_packet(Instant now, const Route& route, std::byte* frame);
+
+  SendCredits& credits() { return credits_; }
 
   Psn unacked_psn() const { return unacked_psn_; }
   Psn end_psn() const { return end_psn_; }
@@ -74,6 +71,7 @@ class Requester {
 
  private:
   bool may_start(const SendWqe& wqe) const;
+  bool has_credit(const SendWqe& wqe) const;
   void start_wqe(SendWqe& wqe);
   void seek(Psn psn);
   bool wants_ack(Psn psn, bool is_last) const;
@@ -87,10 +85,12 @@ class Requester {
   std::uint32_t next_index_ = 0;   ///< WQE of the next packet
   std::uint32_t started_end_ = 0;  ///< one past the newest WQE that has PSNs
   std::uint32_t next_offset_ = 0;  ///< bytes of that WQE's message before the next packet
+  std::uint32_t ssn_base_ = 0;     ///< the SSN of a WQE is its index less this
   Psn next_psn_;
   Psn unacked_psn_;
   Psn end_psn_;
   Psn last_ack_request_;
+  SendCredits credits_;
   SgeCursor cursor_;
   std::uint32_t reads_sent_ = 0;  ///< READs and atomics in [head, next)
   Instant paused_until_{};

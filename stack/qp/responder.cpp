@@ -324,6 +324,11 @@ void Responder::flush() {
   responses_.clear();
 }
 
+/// IBTA 9.7.7.2: the receives of an SRQ are promised to nobody.
+std::uint8_t Responder::credits() const {
+  return qp_.srq() != nullptr ? kNoCreditLimit : credit_code(qp_.receive_queue().size());
+}
+
 std::uint32_t Responder::next_packet(const Route& route, std::byte* frame) {
   if (!responses_.empty()) {
     const std::uint32_t bytes =
@@ -341,7 +346,7 @@ std::uint32_t Responder::next_packet(const Route& route, std::byte* frame) {
   if (!ack_due_) return 0;
   ack_due_ = false;
   ++qp_.counters().tx_acks;
-  return build_acknowledge(route, frame, expected_psn_ - 1, ack_syndrome(kNoCreditLimit));
+  return build_acknowledge(route, frame, expected_psn_ - 1, ack_syndrome(credits()));
 }
 
 std::uint32_t Responder::build_read_response(const Route& route, std::byte* frame) {
@@ -355,7 +360,7 @@ std::uint32_t Responder::build_read_response(const Route& route, std::byte* fram
                   .payload_bytes = bytes};
   std::byte* out = qp_.path().open(frame, route, plan);
   if (position != Position::kMiddle) {
-    Aeth{.syndrome = ack_syndrome(kNoCreditLimit), .msn = msn_}.write(out);
+    Aeth{.syndrome = ack_syndrome(credits()), .msn = msn_}.write(out);
     out += Aeth::kSize;
   }
   if (bytes > 0) {
@@ -381,7 +386,7 @@ std::uint32_t Responder::build_atomic_response(const Route& route, std::byte* fr
   const Response& response = responses_.front();
   PacketPlan plan{.opcode = Opcode::kRcAtomicAcknowledge, .psn = response.next_psn};
   std::byte* out = qp_.path().open(frame, route, plan);
-  Aeth{.syndrome = ack_syndrome(kNoCreditLimit), .msn = msn_}.write(out);
+  Aeth{.syndrome = ack_syndrome(credits()), .msn = msn_}.write(out);
   AtomicAckEth{.original = response.original}.write(out + Aeth::kSize);
   responses_.pop();
   return qp_.path().close(frame, route, plan);

@@ -61,6 +61,7 @@ class Responder {
   std::byte* remote_memory(RKey rkey, std::uint64_t va, std::uint64_t bytes, std::uint32_t access) const;
   Fault queue_read(const Reth& reth, Psn psn, std::uint32_t packets);
 
+  std::uint8_t credits() const;
   std::uint32_t build_read_response(const Route& route, std::byte* frame);
   std::uint32_t build_atomic_response(const Route& route, std::byte* frame);
   std::uint32_t build_acknowledge(const Route& route, std::byte* frame, Psn psn, std::uint8_t syndrome);

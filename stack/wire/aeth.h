@@ -1,7 +1,9 @@
 // ACK Extended Transport Header (IBTA 9.3.1, 9.7.5.1): acknowledgement, credits, RNR NAK timers and NAK codes.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -55,6 +57,13 @@ constexpr std::uint32_t credits(std::uint8_t code) {
                                                    48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
                                                    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
   return code < kCredits.size() ? kCredits[code] : UINT32_MAX;
+}
+
+/// The code of the most credits that are no more than `count`.
+constexpr std::uint8_t credit_code(std::uint32_t count) {
+  if (count < 2) return static_cast<std::uint8_t>(count);
+  const auto exponent = static_cast<std::uint32_t>(std::bit_width(count)) - 1;
+  return static_cast<std::uint8_t>(std::min(2 * exponent + (count >> (exponent - 1) & 1), 30u));
 }
 
 /// How long the requester waits after an RNR NAK with `code` (IBTA table 45).

@@ -41,6 +41,15 @@ TEST(Aeth, credits__double_every_second_code) {
   EXPECT_EQ(credits(kNoCreditLimit), UINT32_MAX);
 }
 
+TEST(Aeth, credit_code__rounds_down_to_what_a_code_can_say) {
+  for (std::uint8_t code = 0; code < 30; ++code) {
+    EXPECT_EQ(credit_code(credits(code)), code);
+    EXPECT_EQ(credit_code(credits(static_cast<std::uint8_t>(code + 1)) - 1), code);
+  }
+  EXPECT_EQ(credit_code(32768), 30);
+  EXPECT_EQ(credit_code(UINT32_MAX), 30);
+}
+
 TEST(Aeth, rnr_timer__doubles_every_second_code_and_starts_with_the_longest) {
   EXPECT_EQ(rnr_timer(0), microseconds(655'360));
   EXPECT_EQ(rnr_timer(1), microseconds(10));
