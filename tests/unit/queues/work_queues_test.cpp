@@ -35,7 +35,8 @@ TEST(SendQueue, pop__alone_makes_no_room) {
 TEST(SendQueue, post_all__takes_all_or_none) {
   SendQueue sq(4, 1, 0, false);
   const std::array<SendRequest, 3> good{{{.wr_id = 1}, {.wr_id = 2}, {.wr_id = 3}}};
-  const std::array<SendRequest, 2> bad{{{.wr_id = 8}, {.num_sge = 2, .sges = std::array<Sge, 2>{}.data()}}};
+  const std::array<Sge, 2> two_elements{};
+  const std::array<SendRequest, 2> bad{{{.wr_id = 8}, {.num_sge = 2, .sges = two_elements.data()}}};
   EXPECT_EQ(sq.post_all(bad), EINVAL);
   EXPECT_EQ(sq.outstanding(), 0u);
   ASSERT_EQ(sq.post_all(good), 0);
