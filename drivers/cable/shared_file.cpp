@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,8 +89,25 @@ bool SharedFile::map_head(bool writable) {
   return true;
 }
 
+/// With a limit on the size of files (RLIMIT_FSIZE) below the cable's, which takes no disk, the kernel would end the
+/// process: EFBIG is enough.
+bool SharedFile::grow() {
+  sigset_t too_large;
+  sigset_t before;
+  sigemptyset(&too_large);
+  sigaddset(&too_large, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &too_large, &before);
+  const bool done = ftruncate(fd_, kFileBytes) == 0;
+  const int reason = errno;
+  constexpr timespec kNow{};
+  if (!done && reason == EFBIG) sigtimedwait(&too_large, nullptr, &kNow);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = reason;
+  return done;
+}
+
 bool SharedFile::initialise() {
-  if (ftruncate(fd_, kFileBytes) != 0) return false;
+  if (!grow()) return false;
   // Reserved, so that a full /dev/shm is an error here and not a SIGBUS later.
   if (fallocate(fd_, 0, 0, kHeadBytes) != 0) return false;
   if (!map_head(true)) return false;
@@ -147,6 +166,8 @@ bool SharedFile::open_and_lock(const std::string& name, std::string* error) {
       if (initialise()) return true;
       const int reason = errno;
       *error = path_ + ": " + std::strerror(reason);
+      if (reason == EFBIG)
+        *error += "; the limit on the size of files (ulimit -f) has to be above 5 GB, of which few are used";
       unlink();
       errno = reason;
       return false;

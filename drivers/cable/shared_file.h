@@ -58,6 +58,7 @@ class SharedFile {
   bool set_lock(short type, std::uint32_t byte, bool wait);
   bool map_head(bool writable);
   bool initialise();
+  bool grow();
   void remove_abandoned() const;
   void close();
 

@@ -69,19 +69,13 @@ void CapturePort::close() {
   PortDecorator::close();
 }
 
-void CapturePort::begin_turn(Instant now, TurnReason reason) {
-  wall_ns_ = wall_clock_ns();
-  PortDecorator::begin_turn(now, reason);
-}
-
 void CapturePort::keep(const std::byte* frame, std::uint32_t bytes, CaptureDirection direction) {
   bump(frames_);
-  if (!ring_.push({.wall_ns = wall_ns_, .bytes = bytes, .direction = direction}, frame)) bump(dropped_);
+  if (!ring_.push({.wall_ns = wall_clock_ns(), .bytes = bytes, .direction = direction}, frame)) bump(dropped_);
 }
 
 std::size_t CapturePort::rx_burst(std::span<RxFrame> out) {
   const std::size_t count = PortDecorator::rx_burst(out);
-  if (count > 0) wall_ns_ = wall_clock_ns();
   for (std::size_t i = 0; i < count; ++i) keep(out[i].data, out[i].size, CaptureDirection::kInbound);
   return count;
 }
@@ -93,7 +87,6 @@ std::size_t CapturePort::tx_reserve(Route& route, std::span<TxSlot> out) {
 }
 
 void CapturePort::tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) {
-  if (!frame_bytes.empty()) wall_ns_ = wall_clock_ns();
   for (std::size_t i = 0; i < frame_bytes.size(); ++i)
     keep(reserved_[i].data, frame_bytes[i], CaptureDirection::kOutbound);
   PortDecorator::tx_commit(route, frame_bytes);

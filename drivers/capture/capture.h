@@ -25,7 +25,6 @@ class CapturePort : public PortDecorator {
   /// Writes what is still in the ring.
   ~CapturePort() override;
 
-  void begin_turn(Instant now, TurnReason reason) override;
   std::size_t rx_burst(std::span<RxFrame> out) override;
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
@@ -45,7 +44,6 @@ class CapturePort : public PortDecorator {
 
   std::unique_ptr<PcapngWriter> writer_;
   FrameRing ring_;
-  std::uint64_t wall_ns_ = 0;  ///< of the turn under way
   std::array<TxSlot, kMaxReserved> reserved_{};
 
   std::atomic<std::uint64_t> frames_{0};   ///< worker writes

@@ -15,6 +15,9 @@ struct sigaction segv_action;
 struct sigaction bus_action;
 using Disposition = const struct sigaction* (*)(int);
 Disposition application_disposition = nullptr;
+/// Past the preloaded library, which would only write it down.
+using GiveUp = void (*)(int);
+GiveUp give_up_signal = [](int number) { ::signal(number, SIG_DFL); };
 
 const struct sigaction* disposition_of(int number) {
   if (application_disposition != nullptr) return application_disposition(number);
@@ -25,9 +28,12 @@ const struct sigaction* disposition_of(int number) {
 void pass_on(int number, siginfo_t* info, void* context) {
   const struct sigaction* action = disposition_of(number);
   const bool takes_info = (action->sa_flags & SA_SIGINFO) != 0;
+  const bool was_sent = info->si_code <= 0;  // by a process, and not for a fault
+  if (!takes_info && action->sa_handler == SIG_IGN && was_sent) return;
   if (!takes_info && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) {
     // The instruction faults again, and the kernel ends the process; it cannot be told to ignore such a fault.
-    ::signal(number, SIG_DFL);
+    give_up_signal(number);
+    if (was_sent) raise(number);
     return;
   }
   sigset_t mask = action->sa_mask;
@@ -60,7 +66,11 @@ void install() {
   using Claim = void (*)(const struct sigaction*);
   auto claim = reinterpret_cast<Claim>(dlsym(RTLD_DEFAULT, "roci_redirect_claim_faults"));
   application_disposition = reinterpret_cast<Disposition>(dlsym(RTLD_DEFAULT, "roci_redirect_disposition"));
-  if (claim != nullptr && application_disposition != nullptr) return claim(&action);
+  const auto give_up = reinterpret_cast<GiveUp>(dlsym(RTLD_DEFAULT, "roci_redirect_give_up"));
+  if (claim != nullptr && application_disposition != nullptr && give_up != nullptr) {
+    give_up_signal = give_up;
+    return claim(&action);
+  }
   application_disposition = nullptr;
   sigaction(SIGSEGV, &action, &segv_action);
   sigaction(SIGBUS, &action, &bus_action);

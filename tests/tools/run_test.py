@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""roci run from outside: run_test.py ROCI BUILD-FOLDER."""
+"""roci run from outside: run_test.py ROCI BUILD-FOLDER CRASH."""
 
 import os
 import pathlib
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap
 
-ROCI, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+ROCI, BUILD, CRASH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 SHIM = BUILD / "verbs-shim" / "lib"
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("ROCI_", "LD_"))}
 USAGE_ERROR = 2
@@ -68,6 +69,18 @@ def test_status__a_signal_is_the_programs_too():
     tap.check_equal(roci("run", "--", "sh", "-c", "kill -TERM $$").returncode, -15, "exit status")
 
 
+def test_status__a_program_that_crashes_ends_as_it_would_without_us():
+    def status_of(how):
+        return roci("run", "--link", f"cable:crash.{os.getpid()}", "--", CRASH, how).returncode
+
+    for how in ("write nowhere", "null to verbs", "be sent SIGSEGV"):
+        tap.check_equal(status_of(how), -signal.SIGSEGV, how)
+    tap.check_equal(status_of("write beyond the file"), -signal.SIGBUS, "write beyond the file")
+    tap.check_equal(status_of("abort"), -signal.SIGABRT, "abort")
+    tap.check_equal(status_of("handle it"), 7, "handle it")
+    tap.check_equal(status_of("ignore a sent SIGSEGV"), 0, "ignore a sent SIGSEGV")
+
+
 def test_status__program_not_found_is_127():
     result = roci("run", "--", "no-such-program")
     tap.check_equal(result.returncode, 127, "exit status")
@@ -118,6 +131,26 @@ def test_shim__found_from_an_installed_prefix_wherever_it_is_moved():
         found = pathlib.Path(environment_of(program=moved / "bin" / "roci")["LD_LIBRARY_PATH"])
         tap.check(found.is_relative_to(moved), f"{found} is not below {moved}")
         tap.check((found / "libibverbs.so.1").exists(), f"{found} has no libibverbs.so.1")
+
+
+def test_shim__in_a_folder_that_the_loader_cannot_name():
+    for name in ("with blank", "with:colon"):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, name, "build", "tools", "roci")
+            program.parent.mkdir(parents=True)
+            shutil.copy(ROCI, program)
+            (program.parents[1] / "verbs-shim").mkdir()
+            (program.parents[1] / "verbs-shim" / "lib").symlink_to(SHIM)
+            result = roci("run", "--", "true", program=program)
+            tap.check_equal(result.returncode, 125, "exit status")
+            tap.check(name in result.stderr and "LD_PRELOAD" in result.stderr, result.stderr)
+
+
+def test_limit__on_the_size_of_files_is_an_error_that_names_it():
+    limited = f"ulimit -f 100; exec {ROCI} run --link cable:limit.{os.getpid()} -- ibv_devinfo"
+    result = subprocess.run(["bash", "-c", limited], env=PLAIN, capture_output=True, text=True, timeout=60)
+    tap.check("ulimit -f" in result.stderr, f"{result.returncode}: {result.stderr}")
+    tap.check_equal([name for name in os.listdir("/dev/shm") if f"limit.{os.getpid()}" in name], [], "left behind")
 
 
 def test_shim__missing_is_an_error_that_says_where_it_was_looked_for():
@@ -209,6 +242,7 @@ def test_refused__bad_files_name_file_and_line():
         with in_folder({"f.toml": text}) as folder:
             check_refused(roci("run", "--config", "f.toml", "--", "true", cwd=folder), *wanted)
     check_refused(roci("run", "--config", "/no/such.toml", "--", "true"), "/no/such.toml")
+    check_refused(roci("run", "--config", "/tmp", "--", "true"), "/tmp", "folder")
 
 
 def test_refused__unknown_options_and_commands_name_the_nearest():

@@ -133,6 +133,14 @@ int run(const RunOptions& options, const Program& program) {
     print_error("run: " + error);
     return kRunFailed;
   }
+  // The loader's lists cannot quote.
+  if (shim.string().find_first_of(" :;") != std::string::npos) {
+    print_error(
+        fmt::format("run: {} has a blank, a colon or a semicolon in it, which LD_PRELOAD cannot name; "
+                    "install to another folder",
+                    shim.string()));
+    return kRunFailed;
+  }
   put_first("LD_LIBRARY_PATH", shim.string());
   put_first("LD_PRELOAD", (shim / "libroci-redirect.so").string());
 #ifdef ROCI_SANITIZER_RUNTIME

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -46,6 +47,11 @@ std::optional<std::string> value_text(const Setting& setting, const toml::node& 
 }  // namespace
 
 bool read_settings_file(const std::string& path, std::map<std::string_view, FileValue>* values, std::string* error) {
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) {
+    *error = path + ": a folder, not a file";
+    return false;
+  }
   toml::table table;
   try {
     table = toml::parse_file(path);

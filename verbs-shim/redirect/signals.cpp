@@ -41,6 +41,14 @@ ROCI_EXPORT void roci_redirect_claim_faults(const struct sigaction* action) {
 /// What the client wants done with one of the two. Called by the handler.
 ROCI_EXPORT const struct sigaction* roci_redirect_disposition(int number) { return client_action(number); }
 
+/// The kernel's own action from now on: the process is to end. Called by the handler.
+ROCI_EXPORT void roci_redirect_give_up(int number) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  sigemptyset(&action.sa_mask);
+  real_sigaction()(number, &action, nullptr);
+}
+
 ROCI_EXPORT int sigaction(int number, const struct sigaction* action, struct sigaction* old) {
   struct sigaction* client = client_action(number);
   pthread_mutex_lock(&mutex);
