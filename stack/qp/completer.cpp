@@ -74,13 +74,13 @@ void Completer::complete_oldest(WcStatus status) {
     ++qp_.counters().req_cqe_flush_error;
   else if (status != WcStatus::kSuccess)
     ++qp_.counters().req_cqe_error;
-  qp_.env().complete(*qp_.send_cq(), {.wr_id = wqe.wr_id,
-                                      .byte_len = wqe.length,
-                                      .qpn = qp_.qpn(),
-                                      .status = status,
-                                      .opcode = completion_opcode(wqe.opcode),
-                                      .sq_free_end = qp_.sq().head(),
-                                      .sq = &qp_.sq()});
+  qp_.complete(*qp_.send_cq(), {.wr_id = wqe.wr_id,
+                                .byte_len = wqe.length,
+                                .qpn = qp_.qpn(),
+                                .status = status,
+                                .opcode = completion_opcode(wqe.opcode),
+                                .sq_free_end = qp_.sq().head(),
+                                .sq = &qp_.sq()});
 }
 
 bool Completer::complete_through(Psn psn) {

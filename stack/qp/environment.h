@@ -22,15 +22,16 @@ struct QpEnvironment {
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events
   std::vector<AsyncEvent> events;  ///< raised since the last delivery of events
 
-  /// Adds a CQE. A full CQ loses it: counted, and the CQ's error event is raised once.
-  void complete(Cq& cq, Cqe cqe) {
+  /// Adds a CQE. A full CQ loses it: counted, the CQ's error event is raised once, and false.
+  bool complete(Cq& cq, Cqe cqe) {
     cqe.timestamp_ns = static_cast<std::uint64_t>(now.ns());
     if (!cq.push(cqe)) [[unlikely]] {
       ++counters.cq_overflow;
       if (!std::exchange(cq.overrun, true)) raise({.type = AsyncEventType::kCqErr, .cq = &cq});
-      return;
+      return false;
     }
     if (cq.mark_touched()) touched_cqs.push_back(&cq);
+    return true;
   }
 
   void raise(const AsyncEvent& event) {

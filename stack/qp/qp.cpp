@@ -40,7 +40,8 @@ void Qp::on_packet(const Inbound& in) {
   if (!info.is_response()) {
     if (now == QpState::kRtr && !std::exchange(communication_established_, true))
       env_.raise({.type = AsyncEventType::kCommEst, .qp = this});
-    return responder_.on_request(in);
+    responder_.on_request(in);
+    return check_lost_completion();
   }
   switch (info.operation) {
     case Operation::kRdmaReadResponse:
@@ -54,6 +55,7 @@ void Qp::on_packet(const Inbound& in) {
   }
   check_failed_wqe();
   check_drained();
+  check_lost_completion();
 }
 
 bool Qp::wants_to_send(Instant now) {
@@ -93,6 +95,16 @@ void Qp::on_deadline(Instant now, bool peer_stalled) {
   if (state() != QpState::kRts && state() != QpState::kSqd) return;
   if (now >= requester_.paused_until()) requester_.pause_until({});
   completer_.on_deadline(now, peer_stalled);
+  check_lost_completion();
+}
+
+void Qp::complete(Cq& cq, const Cqe& cqe) { lost_completion_ |= !env_.complete(cq, cqe); }
+
+/// A QP that cannot tell its consumer what it has done must not do more (IBTA 10.10.2, local work queue error).
+void Qp::check_lost_completion() {
+  if (!std::exchange(lost_completion_, false) || state() == QpState::kErr) return;
+  env_.raise({.type = AsyncEventType::kQpFatal, .qp = this});
+  enter_error();
 }
 
 void Qp::check_failed_wqe() {
@@ -123,6 +135,7 @@ void Qp::move_to(QpState target) {
       responder_.reset();
       completer_.start();
       communication_established_ = false;
+      lost_completion_ = false;
       break;
     case QpState::kErr:
       flush();
@@ -147,8 +160,8 @@ void Qp::complete_flushed_receives() {
   if (identity_.srq != nullptr) return;
   for (const RecvWqe* wqe = rq_.front(); wqe != nullptr; wqe = rq_.front()) {
     ++counters().resp_cqe_flush_error;
-    env_.complete(*recv_cq(),
-                  {.wr_id = wqe->wr_id, .qpn = qpn(), .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
+    complete(*recv_cq(),
+             {.wr_id = wqe->wr_id, .qpn = qpn(), .status = WcStatus::kWrFlushErr, .opcode = WcOpcode::kRecv});
     rq_.pop();
   }
 }

@@ -63,6 +63,8 @@ class Qp : public egress::Flow, public DeadlineHook {
   /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
   void enter_error();
   /// A receive WQE was taken: the SRQ's limit may have been reached.
+  /// Adds a CQE of this QP. If the CQ is full the QP is to go to the error state, once what is under way is done.
+  void complete(Cq& cq, const Cqe& cqe);
   void note_srq_consumed();
   /// Takes the rights of `rkey` away; false if it is no key that a peer may invalidate.
   bool invalidate(RKey rkey);
@@ -96,6 +98,7 @@ class Qp : public egress::Flow, public DeadlineHook {
   void complete_flushed_receives();
   void check_failed_wqe();
   void check_drained();
+  void check_lost_completion();
 
   const QpIdentity identity_;
   QpCapacity capacity_;
@@ -105,6 +108,7 @@ class Qp : public egress::Flow, public DeadlineHook {
   Route* route_ = nullptr;
   bool responder_turn_ = false;  ///< responses and requests alternate
   bool communication_established_ = false;
+  bool lost_completion_ = false;  ///< a CQ was full
   Path path_;
   QpAttr attr_;
   SendQueue sq_;

@@ -159,7 +159,7 @@ void Responder::complete_receive(const Inbound* in, WcStatus status) {
   } else {
     ++qp_.counters().resp_cqe_error;
   }
-  qp_.env().complete(*qp_.recv_cq(), cqe);
+  qp_.complete(*qp_.recv_cq(), cqe);
 }
 
 Fault Responder::execute_send(const Inbound& in) {

@@ -355,6 +355,33 @@ TEST(Rc, read__in_parts_survives_a_loss_in_each) {
   }
 }
 
+/// IBTA 10.10.2: a QP whose completions are lost stops, and says so.
+TEST(Rc, completion__that_finds_its_queue_full_ends_the_qp) {
+  WirePair pair;
+  pair.a.device->destroy_qp(pair.a.qp);
+  pair.a.device->destroy_cq(pair.a.cq);
+  ASSERT_EQ(pair.a.device->create_cq(2, nullptr, &pair.a.cq), 0);
+  pair.a.create_qp();
+  pair.a.connect(pair.b, WirePair::defaults());
+  ASSERT_EQ(pair.b.device->modify_qp(pair.b.qp, {.state = QpState::kReset}, kQpStateAttr), 0);
+  pair.b.connect(pair.a, WirePair::defaults());
+  const Sge out = pair.a.sge(0, 8);
+  for (int i = 0; i < 4; ++i)
+    pair.a.post({.opcode = WrOpcode::kRdmaWrite,
+                 .flags = kSendSignaled,
+                 .num_sge = 1,
+                 .sges = &out,
+                 .remote_addr = pair.b.address(0),
+                 .rkey = RKey{pair.b.mr->key}});
+  pair.run();
+  EXPECT_EQ(pair.a.completions().size(), 2u);
+  EXPECT_EQ(pair.a.qp->state(), QpState::kErr);
+  ASSERT_EQ(pair.a.events.async.size(), 2u);
+  EXPECT_EQ(pair.a.events.async[0].type, AsyncEventType::kCqErr);
+  EXPECT_EQ(pair.a.events.async[1].type, AsyncEventType::kQpFatal);
+  EXPECT_EQ(pair.a.events.async[1].qp, pair.a.qp);
+}
+
 TEST(Rc, psn__wraps_in_the_middle_of_a_message) {
   QpAttr attr = WirePair::defaults();
   attr.sq_psn = attr.rq_psn = Psn(0xfffffe);
