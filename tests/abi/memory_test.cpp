@@ -78,6 +78,20 @@ TEST_F(Memory, reg_mr__memory_that_is_not_there_is_a_bad_address) {
   EXPECT_EQ(register_error(nullptr, 4096, 0), EFAULT);
 }
 
+TEST_F(Memory, reg_mr__memory_without_the_rights_is_a_bad_address) {
+  void* page = mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  EXPECT_EQ(register_error(page, 8192, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+  EXPECT_EQ(register_error(page, 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), EFAULT);
+  EXPECT_EQ(register_error(page, 8192, IBV_ACCESS_REMOTE_READ), 0);
+  ASSERT_EQ(mprotect(page, 4096, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(register_error(page, 4096, IBV_ACCESS_LOCAL_WRITE), 0);
+  EXPECT_EQ(register_error(page, 4097, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+  ASSERT_EQ(mprotect(page, 8192, PROT_NONE), 0);
+  EXPECT_EQ(register_error(page, 8192, 0), EFAULT);
+  munmap(page, 8192);
+}
+
 TEST_F(Memory, reg_mr_iova__keys_speak_of_another_address) {
   constexpr std::uint64_t kIova = 0x7000'0000'0000;
   const Mr mr(ibv_reg_mr_iova(pd(), memory_.data(), memory_.size(), kIova, int{IBV_ACCESS_LOCAL_WRITE}));

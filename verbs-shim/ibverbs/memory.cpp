@@ -2,7 +2,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 
 #include "verbs-shim/ibverbs/objects.h"
 
@@ -19,22 +21,44 @@ bool make_access(unsigned flags, std::uint32_t* access) {
   return true;
 }
 
-/// A region is of memory that is there, as if its pages were pinned: EFAULT otherwise, EINVAL if the range wraps. What
-/// is unmapped later is the copying's care.
-int check_mapped(void* addr, std::size_t length) {
+/// As /proc tells of the pages from `first` to `last`: all mapped, with these rights.
+bool may_access(std::uintptr_t first, std::uintptr_t last, bool written) {
+  FILE* maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return true;
+  std::array<char, 512> line;
+  std::uintptr_t seen = first;  // up to here all is well
+  while (seen < last && std::fgets(line.data(), line.size(), maps) != nullptr) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    std::array<char, 5> rights{};
+    if (std::sscanf(line.data(), "%zx-%zx %4s", &begin, &end, rights.data()) != 3 || end <= seen) continue;
+    if (begin > seen || rights[0] != 'r' || (written && rights[1] != 'w')) break;
+    seen = end;
+  }
+  std::fclose(maps);
+  return seen >= last;
+}
+
+/// A region is of memory that is there and may be read, and written if the region's rights say so, as if its pages were
+/// pinned: EFAULT otherwise, EINVAL if the range wraps. What is unmapped later is the copying's care.
+int check_memory(void* addr, std::size_t length, std::uint32_t access) {
   const auto page_mask = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)) - 1;
   const auto first = reinterpret_cast<std::uintptr_t>(addr);
   if (first + length < first || first + length > UINTPTR_MAX - page_mask) return EINVAL;
-  // With this flag the call does nothing but look if the pages are mapped.
-  auto* const page = static_cast<std::byte*>(addr) - (first & page_mask);
-  return msync(page, length + (first & page_mask), MS_ASYNC) == 0 ? 0 : EFAULT;
+  if (length == 0) return 0;
+  const std::uintptr_t page = first & ~page_mask;
+  const bool written = (access & kAccessLocalWrite) != 0;
+  const std::size_t bytes = first + length - page;
+  if (madvise(reinterpret_cast<void*>(page), bytes, written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) return 0;
+  // A kernel before 5.14 does not know that call, and none takes it for the memory of a device.
+  return errno == EINVAL && may_access(first, first + length, written) ? 0 : EFAULT;
 }
 
 ibv_mr* register_memory(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned flags) {
   std::uint32_t access = 0;
   if (is_detached(pd->context)) return fail_with<ibv_mr>(EIO);
   if (!make_access(flags, &access)) return fail_with<ibv_mr>(EINVAL);
-  if (const int error = check_mapped(addr, length); error != 0) return fail_with<ibv_mr>(error);
+  if (const int error = check_memory(addr, length, access); error != 0) return fail_with<ibv_mr>(error);
   auto* shim = new ShimMr{};
   const int error = device_of(pd->context).reg_mr(from(pd)->pd, addr, length, iova, access, &shim->mr);
   if (error != 0) {
@@ -108,7 +132,8 @@ ROCI_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std:
   if (pd_changes && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
   if (!rights_change && access != 0) return refuse(EINVAL);
   if (rights_change && !make_access(static_cast<unsigned>(access), &rights)) return refuse(EINVAL);
-  if (const int error = moves ? check_mapped(addr, length) : 0; error != 0) return refuse(error);
+  const std::uint32_t rights_after = rights_change ? rights : from(mr)->mr->access;
+  if (const int error = moves ? check_memory(addr, length, rights_after) : 0; error != 0) return refuse(error);
   const roci::MemoryRange range{addr, length, reinterpret_cast<std::uintptr_t>(addr)};
   const int error = device_of(mr->context)
                         .rereg_mr(from(mr)->mr, pd_changes ? from(pd)->pd : nullptr, moves ? &range : nullptr,
