@@ -14,7 +14,8 @@ namespace roci {
 namespace {
 
 constexpr std::size_t kLongestName = 63;  // as a device's name in verbs, which has 64 bytes with its end
-constexpr std::array<std::string_view, 1> kLinkKinds = {"cable"};
+constexpr std::array<std::string_view, 2> kLinkKinds = {"cable", "netdev"};
+constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ with its end
 constexpr std::array<std::string_view, 3> kProgressModes = {"auto", "inline", "thread"};
 constexpr std::array<std::uint32_t, 5> kPathMtus = {256, 512, 1024, 2048, 4096};
 
@@ -46,15 +47,25 @@ std::string check_name(std::string_view name) {
   return {};
 }
 
+/// As the kernel allows, which checks the rest.
+std::string check_interface(std::string_view name) {
+  if (name.empty() || name == "default") return "netdev: needs the name of an interface, as in netdev:eth0";
+  if (name.size() > kLongestInterface) return "an interface's name has at most 15 bytes";
+  if (name.find_first_of("/, =") != std::string_view::npos) return "no interface is called " + quoted(name);
+  return {};
+}
+
 std::string apply_link(std::string_view value, LiveConfig* config) {
   const std::size_t colon = value.find(':');
   const std::string_view kind = value.substr(0, colon);
   if (std::find(kLinkKinds.begin(), kLinkKinds.end(), kind) == kLinkKinds.end())
-    return "no kind of link is called " + quoted(kind) + nearest_hint(kind, kLinkKinds) + "; there is cable:NAME";
+    return "no kind of link is called " + quoted(kind) + nearest_hint(kind, kLinkKinds) +
+           "; there are cable:NAME and netdev:INTERFACE";
   LinkName link;
   link.kind = kind;
   if (colon != std::string_view::npos) link.name = value.substr(colon + 1);
-  if (std::string wrong = check_name(link.name); !wrong.empty()) return wrong;
+  if (std::string wrong = kind == "netdev" ? check_interface(link.name) : check_name(link.name); !wrong.empty())
+    return wrong;
   config->link = link;
   return {};
 }
@@ -148,8 +159,8 @@ std::string apply_faults(std::string_view value, LiveConfig* config) {
 }
 
 constexpr auto kSettings = std::to_array<Setting>({
-    {"link", "ROCI_LINK", "LINK", "what the device is joined to: cable:NAME (default cable:default)", false,
-     apply_link},
+    {"link", "ROCI_LINK", "LINK",
+     "what the device is joined to: cable:NAME (default cable:default) or netdev:INTERFACE", false, apply_link},
     {"name", "ROCI_NAME", "DEVICE", "name of the device (default roci0)", false, apply_device_name},
     {"ip", "ROCI_IP", "A/LEN", "an address of the device; may be repeated (default: the link's choice)", true,
      apply_addresses},

@@ -10,12 +10,9 @@
 #include <cstring>
 #include <string>
 
-#include "drivers/cable/cable.h"
-#include "drivers/capture/capture.h"
-#include "drivers/faults/fault_port.h"
-#include "drivers/faults/fault_script.h"
 #include "drivers/live/clock.h"
 #include "drivers/live/fault_handler.h"
+#include "drivers/live/link.h"
 
 namespace roci {
 namespace {
@@ -135,53 +132,21 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   }
   std::unique_ptr<LiveDevice> made(new LiveDevice(config, current_generation()));
   install_fault_handler();
-  if (!made->open_link()) return nullptr;
+  OpenedLink link = open_link(config, &error);
+  if (link.port == nullptr) {
+    const int reason = errno;
+    std::fprintf(stderr, "rocinante: %s\n", error.c_str());
+    errno = reason;
+    return nullptr;
+  }
+  made->port_ = std::move(link.port);
+  if (link.counters != nullptr) made->counters_ = link.counters;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
   device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);
   made->device_ = std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
   if (!made->start_thread()) return nullptr;
   return made.release();
-}
-
-bool LiveDevice::open_link() {
-  const std::string link = config_.link.kind + ":" + config_.link.name;
-  if (config_.link.kind != "cable") {
-    std::fprintf(stderr, "rocinante: link '%s' is of no kind that this build opens; there is cable:NAME\n",
-                 link.c_str());
-    errno = EOPNOTSUPP;
-    return false;
-  }
-  CableConfig cable;
-  cable.name = config_.link.name;
-  cable.host = config_.host;
-  cable.device_name = config_.device_name;
-  for (const IpPrefix& prefix : config_.addresses) cable.addresses.push_back(prefix.address);
-  std::string error;
-  auto port = CablePort::open(cable, &error);
-  if (port == nullptr) {
-    const int reason = errno;
-    std::fprintf(stderr, "rocinante: %s: %s\n", link.c_str(), error.c_str());
-    errno = reason;
-    return false;
-  }
-  counters_ = reinterpret_cast<Counters*>(port->counter_region().data());
-  port_ = std::move(port);
-  if (!config_.faults.empty()) {
-    FaultScript script;
-    if (!read_fault_script(config_.faults, &script, &error)) {
-      std::fprintf(stderr, "rocinante: faults: %s\n", error.c_str());
-      errno = EINVAL;
-      return false;
-    }
-    port_ = std::make_unique<FaultPort>(std::move(port_), std::move(script));
-  }
-  if (config_.capture.empty()) return true;
-  port_ = CapturePort::open(std::move(port_), config_.device_name, config_.capture, &error);
-  if (port_ != nullptr) return true;
-  std::fprintf(stderr, "rocinante: capture: %s\n", error.c_str());
-  errno = EIO;
-  return false;
 }
 
 bool LiveDevice::start_thread() {

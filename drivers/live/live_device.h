@@ -49,7 +49,6 @@ class LiveDevice {
 
   static std::uint32_t current_generation();
   static LiveDevice* open(EventSink& events);
-  bool open_link();
   bool start_thread();
   void stop_thread();
   static void* thread_main(void* self);

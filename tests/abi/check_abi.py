@@ -24,6 +24,7 @@ SONAMES = {
     "librdmacm": "librdmacm.so.1",
     "libroci": "libroci.so.0",
     "libroci-redirect": "libroci-redirect.so",
+    "libroci-dpdk": "libroci-dpdk.so",
 }
 SHIMS = ("libibverbs", "librdmacm")
 
@@ -33,6 +34,8 @@ NEEDED = {
     "libibverbs": C_LIBRARIES | {"libroci.so.0"},
     "librdmacm": C_LIBRARIES | {"libroci.so.0", "libibverbs.so.1"},
     "libroci-redirect": C_LIBRARIES,
+    "libroci-dpdk": C_LIBRARIES
+    | {"libmnl.so.0", "libpcap.so.0.8", "libbpf.so.1", "libxdp.so.1", "libnuma.so.1", "libbsd.so.0"},
 }
 
 # Programs and libraries that import from the two, where they are installed. Debian's and Fedora's folders.

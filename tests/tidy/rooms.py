@@ -34,7 +34,7 @@ MAY_INCLUDE = {
 ONLY_IN = {
     r"rte_\w+\.h": ["drivers/dpdk", "drivers/cable", "tests"],
     r"(?:infiniband|rdma)/.*": ["verbs-shim", "tests"],
-    r"pcap(?:/.*|\.h)": ["tools", "tests"],
+    r"pcap(?:/.*|\.h)": ["drivers/dpdk", "tools", "tests"],
     r"(?:CLI|fmt|toml\+\+|nlohmann)/.*": ["tools", "tests"],
     r"(?:mutex|thread|chrono|random|iostream)": ["drivers", "verbs-shim", "tools", "tests"],
 }

@@ -72,7 +72,8 @@ TEST(LiveConfig, parse_live_config__a_link_without_a_name_is_the_default_one) {
 
 TEST(LiveConfig, parse_live_config__an_error_names_variable_value_and_nearest) {
   EXPECT_EQ(error_of("ROCI_LINK", "cabel:x"),
-            "ROCI_LINK=cabel:x: no kind of link is called \"cabel\", nearest: \"cable\"; there is cable:NAME");
+            "ROCI_LINK=cabel:x: no kind of link is called \"cabel\", nearest: \"cable\"; there are cable:NAME and "
+            "netdev:INTERFACE");
 }
 
 TEST(LiveConfig, parse_live_config__refuses_names_that_could_leave_a_folder) {

@@ -1,0 +1,214 @@
+#include "drivers/dpdk/dpdk_port.h"
+
+#include <poll.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "drivers/dpdk/eal.h"
+#include "stack/wire/headers_l3.h"
+
+namespace roci::dpdk {
+namespace {
+
+/// Nothing tells that a frame has arrived: this is how long the background thread may leave it unseen.
+constexpr Duration kLongestNap = microseconds(500);
+/// How often the kernel is asked again for a neighbour that it has not found.
+constexpr Duration kLookInterval = milliseconds(10);
+/// A connection is set up behind it: worth some patience.
+constexpr int kFirstLooks = 50;
+constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
+/// af_packet's frames of 8192 bytes have to fit, with headroom.
+constexpr std::uint32_t kJumboBufferBytes = 8192 + 256;
+
+}  // namespace
+
+struct DpdkPort::DpdkRoute : Route {
+  IpAddress destination;
+  std::uint32_t users = 0;
+  bool is_self = false;
+  bool is_resolved = false;
+};
+
+std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::string* error) {
+  if (!start_eal(config.kind == "pci", error)) {
+    errno = EIO;
+    return nullptr;
+  }
+  std::unique_ptr<DpdkPort> port(new DpdkPort);
+  port->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (!port->open_netdev(config, error)) return nullptr;
+  return port;
+}
+
+bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* error) {
+  if (!kernel_.open(config.name, error)) return false;
+  const std::optional<InterfaceState> state = kernel_.read_state();
+  if (!state.has_value()) {
+    *error = std::string("rtnetlink: ") + std::strerror(errno);
+    return false;
+  }
+  state_ = *state;
+  addresses_ = config.addresses.empty() ? state_.addresses : config.addresses;
+  const std::vector<int> before = packet_sockets();
+  device_ =
+      Ethdev::open({.bus = "vdev",
+                    .device = "net_af_packet_" + config.name,
+                    .arguments = "iface=" + config.name + ",blocksz=65536,framesz=8192,framecnt=512,qdisc_bypass=1",
+                    .buffer_bytes = kJumboBufferBytes},
+                   error);
+  return device_ != nullptr && filter_new_packet_sockets(before, error) && holder_.open(config.name, error);
+}
+
+DpdkPort::~DpdkPort() {
+  if (device_ != nullptr) {
+    rx_release();
+    flush();
+    for (FrameQueue* queue : {&to_device_, &to_self_})
+      for (; queue->size() > 0; queue->pop()) rte_pktmbuf_free(queue->front());
+    device_->free(reserved_.data(), reserved_count_);
+  }
+  if (bell_ >= 0) ::close(bell_);
+}
+
+PortAttributes DpdkPort::attributes() const {
+  constexpr std::uint64_t kAssumedSpeed = 10'000'000'000;
+  return {.mac = state_.mac,
+          .addresses = addresses_,
+          .link_mtu_bytes = state_.mtu_bytes,
+          .speed_bps = kAssumedSpeed,
+          .link_up = state_.is_up};
+}
+
+void DpdkPort::resolve(DpdkRoute& route) {
+  EthernetHeader header{.source = state_.mac,
+                        .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
+  const auto own = std::find(addresses_.begin(), addresses_.end(), route.destination);
+  route.is_self = own != addresses_.end();
+  route.is_resolved = route.is_self;
+  if (route.is_self) {
+    header.destination = state_.mac;
+  } else if (const auto hop = kernel_.next_hop(route.destination); hop.has_value()) {
+    if (const auto mac = kernel_.resolve(*hop); mac.has_value()) {
+      header.destination = *mac;
+      route.is_resolved = true;
+    }
+  }
+  header.write(route.l2.data());
+}
+
+Route* DpdkPort::acquire_route(const IpAddress& destination, Qpn) {
+  for (const auto& route : routes_) {
+    if (route->destination != destination) continue;
+    ++route->users;
+    return route.get();
+  }
+  auto& route = *routes_.emplace_back(std::make_unique<DpdkRoute>());
+  route.destination = destination;
+  route.users = 1;
+  resolve(route);
+  for (int look = 0; look < kFirstLooks && !route.is_resolved; ++look) {
+    nanosleep(&kFirstLookPause, nullptr);
+    resolve(route);
+  }
+  return &route;
+}
+
+void DpdkPort::release_route(Route* route) {
+  auto* ours = static_cast<DpdkRoute*>(route);
+  if (--ours->users == 0) std::erase_if(routes_, [ours](const auto& entry) { return entry.get() == ours; });
+}
+
+/// What the kernel changed, and the neighbours that it did not know yet.
+void DpdkPort::follow_kernel(Instant now) {
+  if (now < next_look_) return;
+  next_look_ = now + kLookInterval;
+  const bool changed = kernel_.clear_changes();
+  if (changed)
+    if (const auto state = kernel_.read_state(); state.has_value()) state_ = *state;
+  for (const auto& route : routes_)
+    if (changed || !route->is_resolved) resolve(*route);
+}
+
+void DpdkPort::begin_turn(Instant now, TurnReason) { follow_kernel(now); }
+
+void DpdkPort::end_turn(Instant) { flush(); }
+
+void DpdkPort::flush() {
+  while (to_device_.size() > 0) {
+    const std::span<rte_mbuf*> row = to_device_.row();
+    const std::uint16_t sent = rte_eth_tx_burst(device_->id(), 0, row.data(), static_cast<std::uint16_t>(row.size()));
+    to_device_.pop(sent);
+    if (sent < row.size()) return;
+  }
+}
+
+std::size_t DpdkPort::rx_burst(std::span<RxFrame> out) {
+  const auto wanted = static_cast<std::uint16_t>(std::min<std::size_t>(out.size(), kBurst));
+  received_count_ = 0;
+  for (; received_count_ < wanted && to_self_.size() > 0; to_self_.pop())
+    received_[received_count_++] = to_self_.front();
+  received_count_ += rte_eth_rx_burst(device_->id(), 0, received_.data() + received_count_,
+                                      static_cast<std::uint16_t>(wanted - received_count_));
+  for (std::uint32_t i = 0; i < received_count_; ++i)
+    out[i] = {.data = rte_pktmbuf_mtod(received_[i], const std::byte*), .size = rte_pktmbuf_data_len(received_[i])};
+  return received_count_;
+}
+
+void DpdkPort::rx_release() { device_->free(received_.data(), std::exchange(received_count_, 0)); }
+
+std::size_t DpdkPort::tx_reserve(Route& route, std::span<TxSlot> out) {
+  const bool is_self = static_cast<DpdkRoute&>(route).is_self;
+  if (!is_self && to_device_.room() < kBurst) flush();
+  const std::uint32_t room = (is_self ? to_self_ : to_device_).room();
+  const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>({out.size(), kBurst, room}));
+  if (wanted == 0 || !device_->allocate(reserved_.data(), wanted)) return 0;
+  reserved_count_ = wanted;
+  for (std::uint32_t i = 0; i < wanted; ++i) out[i].data = rte_pktmbuf_mtod(reserved_[i], std::byte*);
+  return wanted;
+}
+
+void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) {
+  const auto& ours = static_cast<DpdkRoute&>(route);
+  const std::uint32_t reserved = std::exchange(reserved_count_, 0);
+  const auto count = ours.is_resolved ? static_cast<std::uint32_t>(frame_bytes.size()) : 0;
+  FrameQueue& queue = ours.is_self ? to_self_ : to_device_;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* frame = reserved_[i];
+    frame->data_len = static_cast<std::uint16_t>(frame_bytes[i]);
+    frame->pkt_len = frame_bytes[i];
+    queue.push(frame);
+  }
+  device_->free(reserved_.data() + count, reserved - count);
+}
+
+void DpdkPort::prepare_wait(bool) {}
+
+bool DpdkPort::wait(Duration at_most) {
+  const std::int64_t nap_ns = std::min(at_most, kLongestNap).ns();
+  const timespec nap{.tv_sec = 0, .tv_nsec = std::max<std::int64_t>(nap_ns, 0)};
+  pollfd bell{.fd = bell_, .events = POLLIN, .revents = 0};
+  if (ppoll(&bell, 1, &nap, nullptr) <= 0) return false;
+  cancel_wait();
+  return true;
+}
+
+void DpdkPort::cancel_wait() {
+  eventfd_t count = 0;
+  eventfd_read(bell_, &count);
+}
+
+void DpdkPort::wake() { eventfd_write(bell_, 1); }
+
+}  // namespace roci::dpdk
+
+extern "C" __attribute__((visibility("default"))) roci::Port* roci_open_dpdk_port(const roci::DpdkLinkConfig& config,
+                                                                                  std::string* error) {
+  return roci::dpdk::DpdkPort::open(config, error).release();
+}

@@ -1,0 +1,91 @@
+// An ethdev port as the stack's link: bursts of mbufs in, bursts of mbufs out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "drivers/dpdk/dpdk_link.h"
+#include "drivers/dpdk/ethdev.h"
+#include "drivers/dpdk/interface_socket.h"
+#include "drivers/dpdk/netlink.h"
+#include "stack/engine/port.h"
+
+namespace roci::dpdk {
+
+/// Frames that wait for the device or for this process itself; a power of two.
+class FrameQueue {
+ public:
+  static constexpr std::uint32_t kFrames = 512;
+
+  std::uint32_t size() const { return tail_ - head_; }
+  std::uint32_t room() const { return kFrames - size(); }
+  void push(rte_mbuf* frame) { frames_[tail_++ % kFrames] = frame; }
+  rte_mbuf* front() const { return frames_[head_ % kFrames]; }
+  void pop(std::uint32_t count = 1) { head_ += count; }
+  /// The oldest frames, as far as they lie in a row.
+  std::span<rte_mbuf*> row() {
+    const std::uint32_t first = head_ % kFrames;
+    return {&frames_[first], std::min(size(), kFrames - first)};
+  }
+
+ private:
+  std::array<rte_mbuf*, kFrames> frames_{};
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+};
+
+/// Owner: as Port.
+class DpdkPort : public Port {
+ public:
+  /// Null with errno and `*error` on failure.
+  static std::unique_ptr<DpdkPort> open(const DpdkLinkConfig& config, std::string* error);
+  ~DpdkPort() override;
+
+  PortAttributes attributes() const override;
+  Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) override;
+  void release_route(Route* route) override;
+  void begin_turn(Instant now, TurnReason reason) override;
+  void end_turn(Instant now) override;
+  std::size_t rx_burst(std::span<RxFrame> out) override;
+  void rx_release() override;
+  std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
+  void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
+  bool peer_stalled(const Route&) override { return false; }
+  void prepare_wait(bool deep) override;
+  bool wait(Duration at_most) override;
+  void cancel_wait() override;
+  void wake() override;
+
+ private:
+  struct DpdkRoute;
+  static constexpr std::uint32_t kBurst = 64;
+
+  DpdkPort() = default;
+  bool open_netdev(const DpdkLinkConfig& config, std::string* error);
+  void resolve(DpdkRoute& route);
+  void follow_kernel(Instant now);
+  void flush();
+
+  std::unique_ptr<Ethdev> device_;
+  Netlink kernel_;
+  PortHolder holder_;
+  InterfaceState state_;
+  std::vector<IpAddress> addresses_;
+  std::vector<std::unique_ptr<DpdkRoute>> routes_;
+  Instant next_look_{};  ///< at the kernel, while a route is not resolved
+
+  std::array<rte_mbuf*, kBurst> received_{};
+  std::uint32_t received_count_ = 0;
+  std::array<rte_mbuf*, kBurst> reserved_{};
+  std::uint32_t reserved_count_ = 0;
+  FrameQueue to_device_;
+  FrameQueue to_self_;
+
+  int bell_ = -1;  ///< eventfd
+};
+
+}  // namespace roci::dpdk

@@ -1,0 +1,115 @@
+#include "drivers/dpdk/interface_socket.h"
+
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <pcap/pcap.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "stack/wire/headers_l3.h"
+
+namespace roci::dpdk {
+namespace {
+
+/// libpcap's compiler is not thread-safe, and only control calls get here.
+bool compile(const char* expression, std::vector<sock_filter>* out) {
+  pcap_t* pcap = pcap_open_dead(DLT_EN10MB, 65535);
+  bpf_program program{};
+  const bool done = pcap != nullptr && pcap_compile(pcap, &program, expression, 1, PCAP_NETMASK_UNKNOWN) == 0;
+  if (done) {
+    for (unsigned i = 0; i < program.bf_len; ++i) {
+      const bpf_insn& in = program.bf_insns[i];
+      out->push_back({.code = in.code, .jt = in.jt, .jf = in.jf, .k = in.k});
+    }
+    pcap_freecode(&program);
+  }
+  if (pcap != nullptr) pcap_close(pcap);
+  return done;
+}
+
+/// In front of the program: frames that this host sends, and those for other hosts, end here. What is not IP at all is
+/// left to the expression.
+void prepend_direction(std::vector<sock_filter>* program) {
+  const std::array<sock_filter, 4> here{
+      {{BPF_LD | BPF_B | BPF_ABS, 0, 0, static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE)},
+       {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, PACKET_OUTGOING},
+       {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, PACKET_OTHERHOST},
+       {BPF_RET | BPF_K, 0, 0, 0}}};
+  program->insert(program->begin(), here.begin(), here.end());
+}
+
+bool attach(int socket, std::vector<sock_filter>& program) {
+  const sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
+  return setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
+}
+
+bool fail(const char* what, std::string* error) {
+  *error = std::string(what) + ": " + std::strerror(errno);
+  return false;
+}
+
+}  // namespace
+
+std::vector<int> packet_sockets() {
+  std::vector<int> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    int domain = 0;
+    socklen_t bytes = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_PACKET) found.push_back(fd);
+  }
+  return found;
+}
+
+bool filter_new_packet_sockets(const std::vector<int>& before, std::string* error) {
+  std::vector<sock_filter> program;
+  if (!compile("udp dst port 4791", &program)) {
+    errno = EINVAL;
+    return fail("the packet filter does not compile", error);
+  }
+  prepend_direction(&program);
+  for (const int socket : packet_sockets()) {
+    if (std::find(before.begin(), before.end(), socket) != before.end()) continue;
+    if (!attach(socket, program)) return fail("the packet filter", error);
+  }
+  return true;
+}
+
+PortHolder::~PortHolder() {
+  for (const int socket : sockets_) close(socket);
+}
+
+bool PortHolder::open(const std::string& interface, std::string* error) {
+  return hold(AF_INET, interface, error) && hold(AF_INET6, interface, error);
+}
+
+bool PortHolder::hold(int family, const std::string& interface, std::string* error) {
+  const int socket = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return errno == EAFNOSUPPORT || fail("a UDP socket", error);
+  sockets_.push_back(socket);
+  std::vector<sock_filter> nothing = {{BPF_RET | BPF_K, 0, 0, 0}};
+  const int on = 1;
+  const bool ready =
+      attach(socket, nothing) && setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+      (family != AF_INET6 || setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0) &&
+      setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), static_cast<socklen_t>(interface.size())) == 0;
+  sockaddr_storage address{};
+  address.ss_family = static_cast<sa_family_t>(family);
+  if (family == AF_INET)
+    reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(kRoceUdpPort);
+  else
+    reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(kRoceUdpPort);
+  if (ready && bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+  return fail("holding UDP port 4791", error);
+}
+
+}  // namespace roci::dpdk

@@ -1,0 +1,34 @@
+// The sockets beside a port that shares its interface with the kernel by af_packet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace roci::dpdk {
+
+/// The open packet sockets of this process.
+std::vector<int> packet_sockets();
+
+/// Lets only RoCE v2 frames for this host through, tagged or not, on each packet socket that is not in `before`: those
+/// that a driver made in between. False with errno and `*error` on failure.
+bool filter_new_packet_sockets(const std::vector<int>& before, std::string* error);
+
+/// Holds UDP port 4791 on an interface, and throws away what comes: without a socket there the kernel, which sees the
+/// same frames, would answer each with an ICMP "port unreachable".
+class PortHolder {
+ public:
+  PortHolder() = default;
+  ~PortHolder();
+  PortHolder(const PortHolder&) = delete;
+  PortHolder& operator=(const PortHolder&) = delete;
+
+  /// False with errno and `*error` on failure.
+  bool open(const std::string& interface, std::string* error);
+
+ private:
+  bool hold(int family, const std::string& interface, std::string* error);
+
+  std::vector<int> sockets_;
+};
+
+}  // namespace roci::dpdk

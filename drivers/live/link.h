@@ -1,0 +1,21 @@
+// From a link's name to its port, with faults and a capture around it if they are wanted.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "drivers/live/live_config.h"
+#include "stack/base/counters.h"
+#include "stack/engine/port.h"
+
+namespace roci {
+
+struct OpenedLink {
+  std::unique_ptr<Port> port;    ///< null with errno on failure
+  Counters* counters = nullptr;  ///< in memory that others can see, for the life of the port; null where there is none
+};
+
+/// On failure `*error` says why.
+OpenedLink open_link(const LiveConfig& config, std::string* error);
+
+}  // namespace roci
