@@ -40,7 +40,7 @@ class Conversation {
   }
 
   void put_settings() {
-    out_.u8(byte() & (one_in(4) ? 0xf : 0xb));
+    out_.u8(byte() & (one_in(4) ? 0x1f : 0x1b));
     for (std::uint32_t i = 0; i < kRegions; ++i) {
       out_.u8(one_in(3) ? byte() : 0);
       out_.u8(one_in(3) ? byte() : kAllRights);

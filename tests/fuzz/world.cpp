@@ -16,6 +16,9 @@ constexpr std::uint32_t kCqEntries = 4096;
 constexpr std::uint32_t kFirstPeerQpn = 0x100;
 constexpr std::uint32_t kAccessMask = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 
+/// So small that a READ is asked for in parts, and that a window fills up.
+constexpr WindowPolicy kSmallWindow{.packets = 6, .ack_every_packets = 2, .read_packets = 4};
+
 constexpr std::array<std::uint32_t, 16> kRegionBytes{12288, 10001, 8192, 4096, 4095, 1024, 1000, 257,
                                                      256,   64,    16,   8,    7,    1,    0,    2048};
 
@@ -52,8 +55,10 @@ GuardedMemory& World::memory() {
 
 World::World(Input& input) {
   memory().reset();
-  device_ = std::make_unique<Device>(port_, events_, entropy_, counters_, DeviceConfig{});
   const std::uint8_t bits = input.u8();
+  DeviceConfig config;
+  if ((bits & 16) != 0) config.window = kSmallWindow;
+  device_ = std::make_unique<Device>(port_, events_, entropy_, counters_, config);
   is_v4_ = (bits & 8) == 0;
   for (Pd*& pd : pds_) require(device_->alloc_pd(&pd) == 0, "a PD can be had");
   require(device_->create_cq((bits & 4) != 0 ? kSmallCqEntries : kCqEntries, nullptr, &cq_) == 0, "a CQ can be had");

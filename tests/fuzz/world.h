@@ -1,9 +1,9 @@
 // One run: a whole stack with QPs, regions and work requests as the input says, then the input's steps, with every
 // promise checked on the way.
 //
-// Settings, 37 bytes: one byte (QPs less one in bits 0 and 1, a CQ of 4 entries in bit 2, IPv6 in bit 3); for each of 4
-// regions three bytes (length code, AccessFlag bits and the PD in bit 4, where its keys' addresses start); for each of
-// 3 QPs eight bytes (see QpSettings).
+// Settings, 37 bytes: one byte (QPs less one in bits 0 and 1, a CQ of 4 entries in bit 2, IPv6 in bit 3, a small window
+// in bit 4); for each of 4 regions three bytes (length code, AccessFlag bits and the PD in bit 4, where its keys'
+// addresses start); for each of 3 QPs eight bytes (see QpSettings).
 #pragma once
 
 #include <array>
