@@ -86,7 +86,9 @@ void Completer::complete_oldest(WcStatus status) {
 bool Completer::complete_through(Psn psn) {
   Requester& requester = qp_.requester();
   for (SendWqe* wqe = requester.oldest(); wqe != nullptr; wqe = requester.oldest()) {
-    if (wqe->first_psn.after(psn)) break;
+    // Both seen from what is unacknowledged: the start of a long message may be half the PSN space away from `psn`.
+    const Psn unacked = requester.unacked_psn();
+    if (wqe->first_psn.distance_from(unacked) > psn.distance_from(unacked)) break;
     if (wqe->is_read_or_atomic()) {
       if (requester.unacked_psn().before(wqe->first_psn)) requester.advance_unacked(wqe->first_psn);
       return false;
