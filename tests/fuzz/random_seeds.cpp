@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "stack/base/random.h"
@@ -124,7 +125,8 @@ class Conversation {
                                    kRcReadRequest, kRcReadRequest, kRcCompareSwap, kRcFetchAdd};
       const Opcode opcode = one_in(40) ? kRcSendOnlyInv : one_of(kSingle);
       put_packet(opcode, byte());
-      // Once more, as after a lost answer.
+      // Once more, as after a lost answer; of a READ perhaps only the end.
+      if (one_in(2)) dma_bytes_ = std::min(dma_bytes_, 200u);
       if (one_in(3)) put_packet(opcode, byte(), -1 - static_cast<int>(below(2)));
       return;
     }
