@@ -50,6 +50,8 @@ class Qp : public egress::Flow, public DeadlineHook {
   const QpCapacity& capacity() const { return capacity_; }
   SendQueue& sq() { return sq_; }
   RecvQueue& receive_queue() { return identity_.srq != nullptr ? identity_.srq->queue : rq_; }
+  /// To whose keys the elements of a receive belong (IBTA 10.2.9.1): an SRQ has a PD of its own.
+  Pd* receive_pd() { return identity_.srq != nullptr ? identity_.srq->pd : identity_.pd; }
 
   // For the machines.
   const QpAttr& attr() const { return attr_; }

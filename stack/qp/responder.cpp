@@ -172,7 +172,7 @@ Fault Responder::execute_send(const Inbound& in) {
   const RecvWqe* wqe = receive();
   const std::uint32_t bytes = in.view.payload_bytes;
   if (bytes > wqe->total_bytes - received_bytes_) return Fault::kReceiveTooShort;
-  if (!receive_cursor_.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, bytes))
+  if (!receive_cursor_.scatter(qp_.env().mrs, qp_.receive_pd(), wqe->sges(), wqe->num_sge, in.payload, bytes))
     return Fault::kReceiveProtection;
   // Memory regions here cannot be invalidated by a peer: that is for windows and fast registrations.
   if (info.has(Extension::kIeth) && !qp_.invalidate(in.view.ieth().rkey)) return Fault::kInvalidate;

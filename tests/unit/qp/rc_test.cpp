@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "tests/support/wire_pair.h"
 
@@ -320,6 +321,36 @@ TEST(Rc, credits__of_a_shared_receive_queue_have_no_limit) {
   });
   EXPECT_EQ(codes, (std::vector<std::uint8_t>{31, 31}));
   EXPECT_EQ(pair.a.completions().size(), 4u);
+}
+
+/// The receives of an SRQ are of its PD, whichever that of the QP is.
+TEST(Rc, send__into_a_shared_receive_queue_of_another_domain) {
+  for (const bool right_domain : {true, false}) {
+    WirePair pair;
+    test::Host& b = pair.b;
+    b.device->destroy_qp(b.qp);
+    Pd* other = nullptr;
+    Mr* mr = nullptr;
+    ASSERT_EQ(b.device->alloc_pd(&other), 0);
+    ASSERT_EQ(b.device->reg_mr(other, b.memory.data(), 64, b.address(0), kAccessLocalWrite, &mr), 0);
+    ASSERT_EQ(b.device->create_srq(other, {.max_wr = 8, .max_sge = 1}, &b.srq), 0);
+    b.create_qp();
+    b.connect(pair.a, WirePair::defaults());
+    ASSERT_EQ(pair.a.device->modify_qp(pair.a.qp, {.state = QpState::kReset}, kQpStateAttr), 0);
+    pair.a.connect(b, WirePair::defaults());
+    const Sge in{b.address(0), 8, LKey{right_domain ? mr->key : b.mr->key}};
+    ASSERT_EQ(b.device->post_srq_recv(b.srq, {.wr_id = 1, .num_sge = 1, .sges = &in}), 0);
+    const Sge out = pair.a.sge(0, 8);
+    pair.a.post({.opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
+    pair.run();
+    const auto received = b.completions();
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_EQ(received[0].status, right_domain ? WcStatus::kSuccess : WcStatus::kLocProtErr);
+    b.device->destroy_qp(std::exchange(b.qp, nullptr));
+    b.device->destroy_srq(std::exchange(b.srq, nullptr));
+    b.device->dereg_mr(mr);
+    b.device->dealloc_pd(other);
+  }
 }
 
 /// A READ of several requests, with its answers lost here and there: what is asked for again stays within the request
