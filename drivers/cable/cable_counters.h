@@ -3,7 +3,8 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
+
+#include "stack/base/counters.h"
 
 namespace roci {
 
@@ -28,12 +29,7 @@ struct CableCounters {
 #undef ROCI_CABLE_COUNTER_FIELD
 };
 
-struct CableCounterInfo {
-  std::string_view name;
-  std::string_view description;
-};
-
-inline constexpr auto kCableCounterInfos = std::to_array<CableCounterInfo>({
+inline constexpr auto kCableCounterInfos = std::to_array<CounterInfo>({
 #define ROCI_CABLE_COUNTER_ROW(name, description) {#name, description},
     ROCI_CABLE_COUNTERS(ROCI_CABLE_COUNTER_ROW)
 #undef ROCI_CABLE_COUNTER_ROW

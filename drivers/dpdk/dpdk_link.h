@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "drivers/dpdk/dpdk_counters.h"
 #include "stack/engine/port.h"
 
 namespace roci {
@@ -14,6 +15,7 @@ struct DpdkLinkConfig {
   std::string kind;                  ///< netdev, pci or vdev
   std::string name;                  ///< interface, address on the PCI bus, or DPDK's vdev string
   std::vector<IpAddress> addresses;  ///< netdev: empty for those of the interface
+  DpdkCounters* counters = nullptr;  ///< of the port, for its life
 };
 
 inline constexpr const char* kDpdkLibrary = "libroci-dpdk.so";

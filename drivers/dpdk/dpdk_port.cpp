@@ -41,7 +41,7 @@ std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::stri
     errno = EIO;
     return nullptr;
   }
-  std::unique_ptr<DpdkPort> port(new DpdkPort);
+  std::unique_ptr<DpdkPort> port(new DpdkPort(*config.counters));
   port->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (!port->open_netdev(config, error)) return nullptr;
   return port;
@@ -130,6 +130,7 @@ void DpdkPort::follow_kernel(Instant now) {
   if (now < next_look_) return;
   next_look_ = now + kLookInterval;
   const bool changed = kernel_.clear_changes();
+  counters_.port_kernel_changes += changed ? 1 : 0;
   if (changed)
     if (const auto state = kernel_.read_state(); state.has_value()) state_ = *state;
   for (const auto& route : routes_)
@@ -145,7 +146,10 @@ void DpdkPort::flush() {
     const std::span<rte_mbuf*> row = to_device_.row();
     const std::uint16_t sent = rte_eth_tx_burst(device_->id(), 0, row.data(), static_cast<std::uint16_t>(row.size()));
     to_device_.pop(sent);
-    if (sent < row.size()) return;
+    counters_.port_tx_frames += sent;
+    if (sent == row.size()) continue;
+    ++counters_.port_tx_full;
+    return;
   }
 }
 
@@ -154,8 +158,10 @@ std::size_t DpdkPort::rx_burst(std::span<RxFrame> out) {
   received_count_ = 0;
   for (; received_count_ < wanted && to_self_.size() > 0; to_self_.pop())
     received_[received_count_++] = to_self_.front();
+  const std::uint32_t from_self = received_count_;
   received_count_ += rte_eth_rx_burst(device_->id(), 0, received_.data() + received_count_,
                                       static_cast<std::uint16_t>(wanted - received_count_));
+  counters_.port_rx_frames += received_count_ - from_self;
   for (std::uint32_t i = 0; i < received_count_; ++i)
     out[i] = {.data = rte_pktmbuf_mtod(received_[i], const std::byte*), .size = rte_pktmbuf_data_len(received_[i])};
   return received_count_;
@@ -168,7 +174,11 @@ std::size_t DpdkPort::tx_reserve(Route& route, std::span<TxSlot> out) {
   if (!is_self && to_device_.room() < kBurst) flush();
   const std::uint32_t room = (is_self ? to_self_ : to_device_).room();
   const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>({out.size(), kBurst, room}));
-  if (wanted == 0 || !device_->allocate(reserved_.data(), wanted)) return 0;
+  if (wanted == 0) return 0;
+  if (!device_->allocate(reserved_.data(), wanted)) {
+    ++counters_.port_no_buffers;
+    return 0;
+  }
   reserved_count_ = wanted;
   for (std::uint32_t i = 0; i < wanted; ++i) out[i].data = rte_pktmbuf_mtod(reserved_[i], std::byte*);
   return wanted;
@@ -185,6 +195,8 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
     frame->pkt_len = frame_bytes[i];
     queue.push(frame);
   }
+  if (ours.is_self) counters_.port_self_frames += count;
+  if (!ours.is_resolved) counters_.port_tx_unresolved_drops += frame_bytes.size();
   device_->free(reserved_.data() + count, reserved - count);
 }
 

@@ -64,12 +64,13 @@ class DpdkPort : public Port {
   struct DpdkRoute;
   static constexpr std::uint32_t kBurst = 64;
 
-  DpdkPort() = default;
+  explicit DpdkPort(DpdkCounters& counters) : counters_(counters) {}
   bool open_netdev(const DpdkLinkConfig& config, std::string* error);
   void resolve(DpdkRoute& route);
   void follow_kernel(Instant now);
   void flush();
 
+  DpdkCounters& counters_;
   std::unique_ptr<Ethdev> device_;
   Netlink kernel_;
   PortHolder holder_;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "drivers/cable/cable.h"
@@ -23,7 +24,7 @@ OpenedLink open_cable(const LiveConfig& config, std::string* error) {
   auto port = CablePort::open(cable, error);
   if (port == nullptr) return {};
   auto* counters = reinterpret_cast<Counters*>(port->counter_region().data());
-  return {.port = std::move(port), .counters = counters};
+  return {.file = nullptr, .port = std::move(port), .counters = counters};
 }
 
 OpenedLink open_dpdk(const LiveConfig& config, std::string* error) {
@@ -37,9 +38,20 @@ OpenedLink open_dpdk(const LiveConfig& config, std::string* error) {
     errno = ELIBACC;
     return {};
   }
+  auto file = StackFile::create(
+      {.link = config.link.kind + ":" + config.link.name, .device_name = config.device_name, .addresses = {}});
+  if (file == nullptr) {
+    *error = std::string("a file for counters in /dev/shm: ") + std::strerror(errno);
+    return {};
+  }
   DpdkLinkConfig link{.kind = config.link.kind, .name = config.link.name, .addresses = {}};
   for (const IpPrefix& prefix : config.addresses) link.addresses.push_back(prefix.address);
-  return {.port = std::unique_ptr<Port>(open(link, error)), .counters = nullptr};
+  link.counters = file->port_counters();
+  std::unique_ptr<Port> port(open(link, error));
+  if (port == nullptr) return {};
+  file->set_addresses(port->attributes().addresses);
+  Counters* counters = file->counters();
+  return {.file = std::move(file), .port = std::move(port), .counters = counters};
 }
 
 bool add_faults(const LiveConfig& config, OpenedLink* link, std::string* error) {

@@ -5,14 +5,16 @@
 #include <string>
 
 #include "drivers/live/live_config.h"
+#include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
 #include "stack/engine/port.h"
 
 namespace roci {
 
 struct OpenedLink {
-  std::unique_ptr<Port> port;    ///< null with errno on failure
-  Counters* counters = nullptr;  ///< in memory that others can see, for the life of the port; null where there is none
+  std::unique_ptr<StackFile> file;  ///< of a link that has no memory of its own for counters; outlives the port
+  std::unique_ptr<Port> port;       ///< null with errno on failure
+  Counters* counters = nullptr;     ///< in memory that others can see, for the life of the port
 };
 
 /// On failure `*error` says why.

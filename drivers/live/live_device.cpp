@@ -113,7 +113,11 @@ void LiveDevice::leave_at_exit() {
   constexpr int kTries = 100;
   constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 1'000'000};
   for (int i = 0; i < kTries; ++i) {
-    if (device->device_->worker().baton().try_lock()) return device->port_->close();
+    if (device->device_->worker().baton().try_lock()) {
+      device->port_->close();
+      if (device->file_ != nullptr) device->file_->remove();
+      return;
+    }
     nanosleep(&kPause, nullptr);
   }
 }
@@ -140,7 +144,8 @@ LiveDevice* LiveDevice::open(EventSink& events) {
     return nullptr;
   }
   made->port_ = std::move(link.port);
-  if (link.counters != nullptr) made->counters_ = link.counters;
+  made->file_ = std::move(link.file);
+  made->counters_ = link.counters;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
   device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "drivers/live/live_config.h"
+#include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
 #include "stack/control/device.h"
 
@@ -69,9 +70,9 @@ class LiveDevice {
   ProgressMode mode_ = ProgressMode::kAuto;
   std::uint32_t references_ = 1;
 
+  std::unique_ptr<StackFile> file_;
   std::unique_ptr<Port> port_;
-  Counters own_counters_;  ///< for links that have no shared memory to put them in
-  Counters* counters_ = &own_counters_;
+  Counters* counters_ = nullptr;
   std::unique_ptr<SystemEntropy> entropy_;
   std::unique_ptr<Device> device_;
 

@@ -5,11 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "drivers/cable/cable_counters.h"
 #include "drivers/cable/directory.h"
+#include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
 #include "tools/roci/commands.h"
 
@@ -28,35 +31,60 @@ std::string address_text(const IpAddress& address) {
   return inet_ntop(AF_INET6, address.bytes.data(), text, sizeof text);
 }
 
-/// Calls visit(name, value) for each counter of an end, the stack's first.
-template <class Visit>
-void for_each_counter(const CableEnd& end, Visit visit) {
-  for (std::size_t i = 0; i < kCounterInfos.size(); ++i) visit(kCounterInfos[i].name, end.stack_counters[i]);
-  for (std::size_t i = 0; i < kCableCounterInfos.size(); ++i) visit(kCableCounterInfos[i].name, end.cable_counters[i]);
+/// A stack, on whichever link.
+struct Stack {
+  std::string link;
+  std::string device_name;
+  std::string program;
+  std::int32_t pid = 0;
+  std::vector<IpAddress> addresses;
+  std::vector<std::pair<std::string_view, std::uint64_t>> counters;  ///< the stack's first, then the link's
+};
+
+void add_counters(Stack& stack, std::span<const CounterInfo> infos, std::span<const std::uint64_t> values) {
+  for (std::size_t i = 0; i < infos.size(); ++i) stack.counters.emplace_back(infos[i].name, values[i]);
 }
 
-void print_text(const CableEnd& end, bool all) {
+std::vector<Stack> running_stacks() {
+  std::vector<Stack> stacks;
+  for (const CableEnd& end : list_cable_ends()) {
+    Stack& stack =
+        stacks.emplace_back(Stack{"cable:" + end.cable, end.device_name, end.program, end.pid, end.addresses, {}});
+    add_counters(stack, kCounterInfos, end.stack_counters);
+    add_counters(stack, kCableCounterInfos, end.cable_counters);
+  }
+  for (const RunningStack& found : list_stacks()) {
+    Stack& stack = stacks.emplace_back(
+        Stack{found.identity.link, found.identity.device_name, found.program, found.pid, found.identity.addresses, {}});
+    add_counters(stack, kCounterInfos, found.stack_counters);
+    add_counters(stack, kDpdkCounterInfos, found.port_counters);
+  }
+  return stacks;
+}
+
+void print_text(const Stack& stack, bool all) {
   std::vector<std::string> addresses;
-  for (const IpAddress& address : end.addresses) addresses.push_back(address_text(address));
-  fmt::print("{}: {} (pid {}) on cable:{}, {}\n", end.device_name, end.program, end.pid, end.cable,
+  for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
+  fmt::print("{}: {} (pid {}) on {}, {}\n", stack.device_name, stack.program, stack.pid, stack.link,
              fmt::join(addresses, " "));
-  for_each_counter(end, [&](std::string_view name, std::uint64_t value) {
+  for (const auto& [name, value] : stack.counters)
     if (all || value != 0) fmt::print("     {}: {}\n", name, value);
-  });
 }
 
-nlohmann::ordered_json to_json(const CableEnd& end) {
+nlohmann::ordered_json to_json(const Stack& stack) {
   nlohmann::ordered_json addresses = nlohmann::ordered_json::array();
-  for (const IpAddress& address : end.addresses) addresses.push_back(address_text(address));
+  for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
   nlohmann::ordered_json counters = nlohmann::ordered_json::object();
-  for_each_counter(end, [&](std::string_view name, std::uint64_t value) { counters[std::string(name)] = value; });
-  return {{"device", end.device_name},    {"pid", end.pid},         {"program", end.program},
-          {"link", "cable:" + end.cable}, {"addresses", addresses}, {"counters", counters}};
+  for (const auto& [name, value] : stack.counters) counters[std::string(name)] = value;
+  return {{"device", stack.device_name}, {"pid", stack.pid},       {"program", stack.program},
+          {"link", stack.link},          {"addresses", addresses}, {"counters", counters}};
 }
 
 void print_descriptions() {
-  for (const CounterInfo& info : kCounterInfos) fmt::print("{}: {}\n", info.name, info.description);
-  for (const CableCounterInfo& info : kCableCounterInfos) fmt::print("{}: {}\n", info.name, info.description);
+  for (const std::span<const CounterInfo> infos :
+       {std::span<const CounterInfo>(kCounterInfos), std::span<const CounterInfo>(kCableCounterInfos),
+        std::span<const CounterInfo>(kDpdkCounterInfos)})
+    for (const CounterInfo& info : infos) fmt::print("{}: {}\n", info.name, info.description);
 }
 
 int stat(const StatOptions& options) {
@@ -64,16 +92,16 @@ int stat(const StatOptions& options) {
     print_descriptions();
     return 0;
   }
-  const std::vector<CableEnd> ends = list_cable_ends();
+  const std::vector<Stack> stacks = running_stacks();
   if (options.json) {
-    nlohmann::ordered_json stacks = nlohmann::ordered_json::array();
-    for (const CableEnd& end : ends) stacks.push_back(to_json(end));
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Stack& stack : stacks) list.push_back(to_json(stack));
     // Names come from other processes: what is not UTF-8 in them is replaced.
-    fmt::print("{}\n", stacks.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
-  for (const CableEnd& end : ends) print_text(end, options.all);
-  if (ends.empty()) fmt::print(stderr, "No stack is running.\n");
+  for (const Stack& stack : stacks) print_text(stack, options.all);
+  if (stacks.empty()) fmt::print(stderr, "No stack is running.\n");
   return 0;
 }
 
