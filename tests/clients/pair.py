@@ -21,11 +21,11 @@ def free_port():
 class End:
     """One process, its output in a file."""
 
-    def __init__(self, roci, link, command, run_flags=()):
+    def __init__(self, roci, link, command, run_flags=(), prefix=()):
         self.output = tempfile.TemporaryFile(mode="w+")
         self.command = [str(word) for word in command]
         self.process = subprocess.Popen(
-            [roci, "run", "--link", link, *run_flags, "--", *self.command],
+            [*prefix, roci, "run", "--link", link, *run_flags, "--", *self.command],
             stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
 
     def wait(self, seconds):
@@ -50,18 +50,29 @@ class End:
         self.output.close()
 
 
+class Place:
+    """Where the two ends run: commands that stand before theirs, the link, and how the client calls the server."""
+
+    def __init__(self, link=None, server_prefix=(), client_prefix=(), address="127.0.0.1"):
+        self.link = link
+        self.server_prefix = server_prefix
+        self.client_prefix = client_prefix
+        self.address = address
+
+
 class Pair:
     """A server and a client of a program that takes -p PORT and, as the client, the server's address."""
 
-    def __init__(self, roci, program, flags, link=None, server_run=(), client_run=()):
+    def __init__(self, roci, program, flags, link=None, server_run=(), client_run=(), place=None):
+        place = place or Place(link)
         self.port = free_port()
-        self.link = link or f"cable:test.{os.getpid()}.{self.port}"
+        self.link = place.link or f"cable:test.{os.getpid()}.{self.port}"
         command = [program, "-p", self.port, *flags]
-        self.server = End(roci, self.link, command, server_run)
+        self.server = End(roci, self.link, command, server_run, place.server_prefix)
         self.client = None
         try:
             self._wait_for_server()
-            self.client = End(roci, self.link, [*command, "127.0.0.1"], client_run)
+            self.client = End(roci, self.link, [*command, place.address], client_run, place.client_prefix)
         except BaseException:
             self.end()
             raise
@@ -73,8 +84,8 @@ class Pair:
         while time.monotonic() < deadline:
             if self.server.process.poll() is not None:
                 break
-            for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-                with open(table) as lines:
+            for table in ("tcp", "tcp6"):
+                with open(f"/proc/{self.server.process.pid}/net/{table}") as lines:
                     if any(f"{port} " in line and " 0A " in line for line in lines):
                         return
             time.sleep(0.02)

@@ -51,7 +51,7 @@ Peer::Peer(const Options& options) {
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     const int one = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
     if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener, 1) != 0)
       fail("port %d: %s", options.port, std::strerror(errno));
     fd_ = accept(listener, nullptr, nullptr);
