@@ -147,7 +147,7 @@ def test_shim__in_a_folder_that_the_loader_cannot_name():
 
 
 def test_limit__on_the_size_of_files_is_an_error_that_names_it():
-    limited = f"ulimit -f 100; exec {ROCI} run --link cable:limit.{os.getpid()} -- ibv_devinfo"
+    limited = f"ulimit -f 100; exec {ROCI} run --link cable:limit.{os.getpid()} -- {CRASH} abort"
     result = subprocess.run(["bash", "-c", limited], env=PLAIN, capture_output=True, text=True, timeout=60)
     tap.check("ulimit -f" in result.stderr, f"{result.returncode}: {result.stderr}")
     tap.check_equal([name for name in os.listdir("/dev/shm") if f"limit.{os.getpid()}" in name], [], "left behind")

@@ -117,4 +117,7 @@ def test_describe__each_counter_once_with_a_sentence():
 
 
 if __name__ == "__main__":
+    if "thread" in sys.argv[2:]:
+        print("1..0 # SKIP an unmodified client cannot bring ThreadSanitizer's runtime")
+        sys.exit(0)
     tap.main(globals())
