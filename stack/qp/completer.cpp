@@ -42,8 +42,12 @@ void Completer::start() {
   stalled_since_ = kNever;
 }
 
-/// IBTA 9.7.6.1.3: 4.096 us x 2^timeout; 0 is for ever.
-Duration Completer::timeout() const { return nanoseconds(std::int64_t{4096} << qp_.attr().timeout); }
+/// IBTA 9.7.6.1.3: no sooner than T = 4.096 us x 2^timeout, no later than 4 T; 0 is for ever. `now` was read before the
+/// packet left, perhaps long before if the thread had to wait for its core: hence some more than T.
+Duration Completer::timeout() const {
+  const Duration least = nanoseconds(std::int64_t{4096} << qp_.attr().timeout);
+  return least + Duration{least.ps / 4};
+}
 
 void Completer::restart_timer(Instant now) {
   const bool armed = qp_.requester().has_outstanding() && qp_.attr().timeout != 0;

@@ -109,7 +109,7 @@ def unreachable_sent(host):
 
 
 def kernel_goes_on():
-    """Ping and a TCP stream between the same addresses, beside a transfer; and the kernel answers none of its packets."""
+    """Ping and a TCP stream beside a transfer; and the kernel answers none of the transfer's packets."""
     before = [unreachable_sent(host) for host in range(2)]
     with pair("ib_write_bw", ["-D", 4]) as both:
         ping = sh(*inside(1), "ping", "-c", 10, "-i", 0.2, "-W", 2, V4[0])

@@ -5,6 +5,7 @@
 // each checks all that it can see: data, guards, completions, results of atomics.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -367,6 +368,7 @@ int main(int argc, char** argv) {
       verify::Peer peer(jobs[i]);
       verify::Endpoint end(jobs[i], peer);
       results[i] = verify::Run(jobs[i], end).run();
+      std::this_thread::sleep_for(std::chrono::milliseconds(jobs[i].linger_ms));
     });
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(results.begin(), results.end());

@@ -13,7 +13,8 @@ constexpr const char* kUsage =
     "usage: roci-verify [options] [SERVER] [+ [options] [SERVER]]...\n"
     "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
-    "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n";
+    "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n"
+    "  --linger MILLISECONDS (stay so long when all is done)\n";
 
 [[noreturn]] void usage() {
   std::fputs(kUsage, stderr);
@@ -37,10 +38,11 @@ std::uint32_t parse_operations(const char* text) {
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
-  enum { kOps = 256, kSeed, kPatience };
+  enum { kOps = 256, kSeed, kPatience, kLinger };
   static constexpr option kLong[] = {{"ops", required_argument, nullptr, kOps},
                                      {"seed", required_argument, nullptr, kSeed},
                                      {"patience", required_argument, nullptr, kPatience},
+                                     {"linger", required_argument, nullptr, kLinger},
                                      {nullptr, 0, nullptr, 0}};
   Options options;
   optind = 0;  // the parser starts afresh for each job
@@ -97,6 +99,9 @@ Options parse_options(int argc, char** argv) {
         break;
       case kPatience:
         options.seconds_without_progress = static_cast<int>(number());
+        break;
+      case kLinger:
+        options.linger_ms = number();
         break;
       default:
         usage();

@@ -27,6 +27,7 @@ struct Options {
   bool both_directions = false;
   int timeout_code = 14;
   int seconds_without_progress = 60;
+  std::uint32_t linger_ms = 0;
 };
 
 /// Prints usage and exits on a bad command line.
