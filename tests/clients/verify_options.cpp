@@ -35,10 +35,37 @@ std::uint32_t parse_operations(const char* text) {
   return enabled;
 }
 
+enum { kOps = 256, kSeed, kPatience, kLinger };
+
+/// Where the value of an option goes that is just a number; null for the others.
+std::uint32_t* number_of(int option, Options& options) {
+  switch (option) {
+    case 'q':
+      return &options.qps;
+    case 'l':
+      return &options.chain;
+    case 'd':
+      return &options.batch;
+    case 'n':
+      return &options.operations;
+    case 'S':
+      return &options.max_bytes;
+    case 'g':
+      return &options.max_sges;
+    case 'm':
+      return &options.mtu_bytes;
+    case 'I':
+      return &options.inline_bytes;
+    case kLinger:
+      return &options.linger_ms;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
-  enum { kOps = 256, kSeed, kPatience, kLinger };
   static constexpr option kLong[] = {{"ops", required_argument, nullptr, kOps},
                                      {"seed", required_argument, nullptr, kSeed},
                                      {"patience", required_argument, nullptr, kPatience},
@@ -48,6 +75,10 @@ Options parse_options(int argc, char** argv) {
   optind = 0;  // the parser starts afresh for each job
   const auto number = [] { return static_cast<std::uint32_t>(std::strtoul(optarg, nullptr, 0)); };
   for (int c; (c = getopt_long(argc, argv, "p:x:q:l:d:n:s:S:g:m:I:u:eb", kLong, nullptr)) != -1;) {
+    if (std::uint32_t* value = number_of(c, options); value != nullptr) {
+      *value = number();
+      continue;
+    }
     switch (c) {
       case 'p':
         options.port = static_cast<int>(number());
@@ -55,32 +86,8 @@ Options parse_options(int argc, char** argv) {
       case 'x':
         options.gid_index = static_cast<int>(number());
         break;
-      case 'q':
-        options.qps = number();
-        break;
-      case 'l':
-        options.chain = number();
-        break;
-      case 'd':
-        options.batch = number();
-        break;
-      case 'n':
-        options.operations = number();
-        break;
       case 's':
         options.fixed_bytes = options.max_bytes = number();
-        break;
-      case 'S':
-        options.max_bytes = number();
-        break;
-      case 'g':
-        options.max_sges = number();
-        break;
-      case 'm':
-        options.mtu_bytes = number();
-        break;
-      case 'I':
-        options.inline_bytes = number();
         break;
       case 'u':
         options.timeout_code = static_cast<int>(number());
@@ -99,9 +106,6 @@ Options parse_options(int argc, char** argv) {
         break;
       case kPatience:
         options.seconds_without_progress = static_cast<int>(number());
-        break;
-      case kLinger:
-        options.linger_ms = number();
         break;
       default:
         usage();
