@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every kind of packet, lost, damaged, doubled and late, on a live cable: what both ends then put on the wire, read from
-their captures. TAP. Arguments: paths of roci and roci-verify; and, to run only some cases, texts that their names hold.
+"""Every kind of packet, lost, damaged, doubled and late, on a live cable: what both ends then put on the wire, as their
+captures tell. TAP. Arguments: paths of roci and roci-verify; and, to run only some cases, texts that their names hold.
 
 tests/sim has the same table in virtual time, where the clock can be held to both of its bounds."""
 
