@@ -78,6 +78,7 @@ class OpPlanner {
  public:
   OpPlanner(Random& random, const PlanOptions& options, Plan& plan, PlannedEndpoint& from, PlannedEndpoint& to)
       : random_(random),
+        may_have_flaws_(options.only_loss == 0),
         srq_(plan.srqs[to.host]),
         from_(from),
         to_(to),
@@ -93,7 +94,8 @@ class OpPlanner {
   }
 
   void plan_ops(std::uint32_t count) {
-    const std::uint64_t flawed = random_.chance(0.08) ? random_.below(count) : UINT64_MAX;
+    const bool has_flaw = random_.chance(0.08) && may_have_flaws_;
+    const std::uint64_t flawed = has_flaw ? random_.below(count) : UINT64_MAX;
     for (std::uint32_t i = 0; i < count; ++i) {
       wants_flaw_ = i == flawed;
       from_.ops.push_back(draw_op());
@@ -221,6 +223,7 @@ class OpPlanner {
   }
 
   Random& random_;
+  const bool may_have_flaws_;
   PlannedSrq& srq_;
   PlannedEndpoint& from_;
   PlannedEndpoint& to_;
@@ -348,12 +351,18 @@ Plan make_plan(std::uint64_t seed, const PlanOptions& options) {
   plan.faults_end = Instant{} + milliseconds(static_cast<std::int64_t>(random.between(5, 200)));
   plan.turn_jitter = nanoseconds(pick(random, std::array<std::int64_t, 3>{0, 1'000, 20'000}));
   draw_stop(random, plan);
+  if (options.only_loss > 0) {
+    plan.faults.rows = {{.action = FaultAction::kDrop, .rate = options.only_loss}};
+    plan.stop.happens = false;
+  }
   for (std::uint32_t i = 0; i < plan.hosts; ++i)
     plan.srqs.push_back({.used = random.chance(0.2),
                          .max_wr = static_cast<std::uint32_t>(random.between(1, 64)),
                          .at_start = static_cast<std::uint32_t>(random.below(64))});
   const std::uint64_t pairs = random.between(1, 3);
   for (std::uint64_t i = 0; i < pairs; ++i) draw_pair(random, plan);
+  if (options.only_loss > 0)
+    for (PlannedEndpoint& end : plan.endpoints) end.attr.retry_cnt = 7;
   for (PlannedEndpoint& from : plan.endpoints) {
     const auto count = static_cast<std::uint32_t>(random.below(options.most_ops + 1));
     OpPlanner(random, options, plan, from, plan.endpoints[from.peer]).plan_ops(count);

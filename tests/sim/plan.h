@@ -108,6 +108,7 @@ struct PlannedStop {
 struct PlanOptions {
   std::vector<bool> enabled = {true, true, true, true, true, true, true, false};  ///< by OpKind
   std::uint32_t most_ops = 60;                                                    ///< of one endpoint
+  double only_loss = 0;  ///< if not 0: packets are lost at this rate, and nothing else goes wrong
 };
 
 struct Plan {

@@ -81,6 +81,8 @@ int run(int argc, char** argv) {
   app.add_option("--seeds", count, "how many seeds")->capture_default_str();
   CLI::Option* one = app.add_option("--seed", seed, "only this seed");
   app.add_flag("--trace", trace, "print each frame");
+  app.add_option("--only-loss", options.only_loss,
+                 "lose packets at this rate and do nothing else; 99 % of the runs must then end without an error");
   app.add_option("--ops", options.most_ops, "most operations of one QP")->capture_default_str();
   app.add_option("--without", without, "operations to leave out")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -95,20 +97,27 @@ int run(int argc, char** argv) {
   Totals totals;
   Totals again;
   std::uint64_t failures = 0;
-  std::printf("1..%" PRIu64 "\n", count + 1);
+  std::uint64_t with_errors = 0;
+  std::printf("1..%" PRIu64 "\n", count + (options.only_loss > 0 ? 2 : 1));
   Outcome first_outcome;
   for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t failed_before = totals.failed_endpoints;
     const Outcome outcome = run_seed(first + i, options, trace, &totals);
+    if (totals.failed_endpoints != failed_before) ++with_errors;
     if (i == 0) first_outcome = outcome;
     if (!report(i + 1, first + i, outcome.wrong, options)) ++failures;
   }
   const bool same = run_seed(first, options, false, &again).digest == first_outcome.digest;
   std::printf("%s %" PRIu64 " - the same seed gives the same bytes\n", same ? "ok" : "not ok", count + 1);
+  const bool few_errors = with_errors * 100 <= count;
+  if (options.only_loss > 0)
+    std::printf("%s %" PRIu64 " - 99 %% of the runs end without an error (%" PRIu64 " of %" PRIu64 " with)\n",
+                few_errors ? "ok" : "not ok", count + 2, with_errors, count);
   std::printf("# %" PRIu64 " operations, %" PRIu64 " frames, %" PRIu64 " faults, %" PRIu64 " timeouts, %" PRIu64
               " QPs that failed; digest of the first seed %016" PRIx64 "\n",
               totals.operations, totals.frames, totals.faults, totals.timeouts, totals.failed_endpoints,
               first_outcome.digest);
-  return failures == 0 && same ? 0 : 1;
+  return failures == 0 && same && (few_errors || options.only_loss == 0) ? 0 : 1;
 }
 
 }  // namespace
