@@ -27,6 +27,7 @@ namespace roci {
   X(rx_bad_pkey, "packets dropped: P_Key not in the table") \
   X(rx_unknown_qp, "packets dropped: no such QP") \
   X(rx_wrong_source, "packets dropped: source address is not the QP's peer") \
+  X(rx_wrong_destination, "packets dropped: destination address is not the QP's own") \
   X(rx_qp_not_ready, "packets dropped: the QP's state does not receive") \
   X(rx_ghost_acknowledge, "acknowledgements and responses dropped: PSN outside what is outstanding") \
   X(rx_cnp_ignored, "CNPs dropped: no congestion control listens") \

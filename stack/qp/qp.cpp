@@ -37,6 +37,10 @@ void Qp::on_packet(const Inbound& in) {
     ++counters().rx_wrong_source;
     return;
   }
+  if (in.view.destination() != path_.source()) {
+    ++counters().rx_wrong_destination;
+    return;
+  }
   if (!info.is_response()) {
     if (now == QpState::kRtr && !std::exchange(communication_established_, true))
       env_.raise({.type = AsyncEventType::kCommEst, .qp = this});

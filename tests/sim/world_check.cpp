@@ -117,7 +117,9 @@ void World::check_counters() {
                            counter(&Counters::rx_icrc_encapsulated) !=
                        0)
     wrong("packets that nobody should have sent");
-  if (counter(&Counters::rx_unknown_qp) + counter(&Counters::rx_bad_pkey) + counter(&Counters::rx_wrong_source) != 0)
+  if (counter(&Counters::rx_unknown_qp) + counter(&Counters::rx_bad_pkey) + counter(&Counters::rx_wrong_source) +
+          counter(&Counters::rx_wrong_destination) !=
+      0)
     wrong("packets that nobody should have sent");
   const bool has_flaws = std::any_of(endpoints_.begin(), endpoints_.end(), [](const auto& endpoint) {
     return endpoint->plan->has_flaw(endpoint->ops_posted);

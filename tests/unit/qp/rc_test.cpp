@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "stack/wire/headers_l3.h"
+#include "stack/wire/icrc.h"
 #include "tests/support/wire_pair.h"
 
 namespace roci {
@@ -413,6 +415,36 @@ TEST(Rc, completion__that_finds_its_queue_full_ends_the_qp) {
   EXPECT_EQ(pair.a.events.async[0].type, AsyncEventType::kCqErr);
   EXPECT_EQ(pair.a.events.async[1].type, AsyncEventType::kQpFatal);
   EXPECT_EQ(pair.a.events.async[1].qp, pair.a.qp);
+}
+
+/// Changes the last byte of an IPv4 address of the frame, and makes its checksum and ICRC right again.
+void change_address(Frame& frame, std::size_t offset_in_header) {
+  constexpr std::size_t kL3 = EthernetHeader::kSize;
+  std::byte* l3 = frame.data() + kL3;
+  l3[offset_in_header + 3] ^= std::byte{0x40};
+  store_be<std::uint16_t>(l3 + 10, 0);
+  store_be<std::uint16_t>(l3 + 10, static_cast<std::uint16_t>(~ipv4_header_sum(l3)));
+  const std::size_t bytes = frame.size() - kL3 - 4;
+  store_icrc(l3 + bytes, compute_icrc(l3, true, bytes));
+}
+
+TEST(Rc, addresses__must_be_those_of_the_connection) {
+  for (const std::size_t offset : {12u, 16u}) {
+    WirePair pair;
+    const Sge out = pair.a.sge(0, 8);
+    pair.b.post_receive(1, pair.b.sge(0, 8));
+    pair.a.post({.opcode = WrOpcode::kSend, .flags = kSendSignaled, .num_sge = 1, .sges = &out});
+    pair.run([&](Frame& frame) {
+      change_address(frame, offset);
+      return true;
+    });
+    EXPECT_TRUE(pair.b.completions().empty());
+    EXPECT_EQ(pair.b.counters.rx_packets, 1u);
+    EXPECT_EQ(pair.b.counters.rx_wrong_source, offset == 12 ? 1u : 0u);
+    EXPECT_EQ(pair.b.counters.rx_wrong_destination, offset == 16 ? 1u : 0u);
+    pair.run_next_deadline();
+    EXPECT_EQ(pair.b.completions().size(), 1u);
+  }
 }
 
 TEST(Rc, psn__wraps_in_the_middle_of_a_message) {
