@@ -36,6 +36,8 @@ struct DpdkPort::DpdkRoute : Route {
   bool is_resolved = false;
 };
 
+DpdkPort::DpdkPort(DpdkCounters& counters) : counters_(counters) {}
+
 std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::string* error) {
   if (!start_eal(config.kind == "pci", error)) {
     errno = EIO;

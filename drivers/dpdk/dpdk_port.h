@@ -64,7 +64,7 @@ class DpdkPort : public Port {
   struct DpdkRoute;
   static constexpr std::uint32_t kBurst = 64;
 
-  explicit DpdkPort(DpdkCounters& counters) : counters_(counters) {}
+  explicit DpdkPort(DpdkCounters& counters);
   bool open_netdev(const DpdkLinkConfig& config, std::string* error);
   void resolve(DpdkRoute& route);
   void follow_kernel(Instant now);
