@@ -200,7 +200,7 @@ def cycles():
             pair.finish(HANG_SECONDS)
     check(not leftovers(), f"left behind: {leftovers()}")
     sockets = pathlib.Path("/proc/net/unix").read_text()
-    check("roci" not in sockets, f"a socket is left:\n{sockets}")
+    check(f"test.{os.getpid()}." not in sockets, f"a socket is left:\n{sockets}")
 
 
 def three_processes():
