@@ -60,6 +60,8 @@ void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t u
     out[9] = std::byte{kIpProtocolUdp};
     std::memcpy(out + 12, source.bytes.data() + 12, 4);
     std::memcpy(out + 16, av.dgid.bytes.data() + 12, 4);
+    std::memcpy(reverse_.data(), out + 16, 4);
+    std::memcpy(reverse_.data() + 4, out + 12, 4);
     std::uint32_t sum = 0;
     for (std::size_t i = 0; i < Ipv4Header::kSize; i += 2) sum += load_be<std::uint16_t>(out + i);
     checksum_base_ = fold(sum);
@@ -69,6 +71,8 @@ void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t u
     out[7] = std::byte{hops};
     std::memcpy(out + 8, source.bytes.data(), 16);
     std::memcpy(out + 24, av.dgid.bytes.data(), 16);
+    std::memcpy(reverse_.data(), out + 24, 16);
+    std::memcpy(reverse_.data() + 16, out + 8, 16);
   }
   store_be<std::uint16_t>(out + l3_bytes_, udp_port);
   store_be<std::uint16_t>(out + l3_bytes_ + 2, kRoceUdpPort);

@@ -4,11 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "stack/base/bytes.h"
 #include "stack/base/types.h"
 #include "stack/qp/attributes.h"
 #include "stack/wire/headers.h"
 #include "stack/wire/opcodes.h"
+#include "stack/wire/packet.h"
 #include "stack/wire/route.h"
 
 namespace roci {
@@ -31,6 +34,14 @@ class Path {
   const IpAddress& source() const { return source_; }
   const IpAddress& destination() const { return destination_; }
 
+  /// True for a packet that goes the other way: from this path's destination to its source.
+  bool is_reverse_of(const PacketView& view) const {
+    if (view.is_v4 != is_v4_) return false;
+    const std::byte* addresses = view.raw_addresses();
+    if (!is_v4_) return std::memcmp(addresses, reverse_.data(), reverse_.size()) == 0;
+    return load_be<std::uint64_t>(addresses) == load_be<std::uint64_t>(reverse_.data());
+  }
+
   /// Writes all headers up to and with the BTH into `frame`; returns where the extension headers go, then the payload.
   std::byte* open(std::byte* frame, const Route& route, const PacketPlan& plan) const;
   /// Once extension headers and payload are there: pads, adds the ICRC and returns the size of the frame in bytes.
@@ -42,7 +53,8 @@ class Path {
   std::array<std::byte, kMaxL3L4Bytes> headers_{};
   std::uint8_t l3_bytes_ = 0;
   bool is_v4_ = true;
-  std::uint16_t checksum_base_ = 0;  ///< of the IPv4 template with total length 0, not complemented
+  std::uint16_t checksum_base_ = 0;      ///< of the IPv4 template with total length 0, not complemented
+  std::array<std::byte, 32> reverse_{};  ///< addresses as in the header of a packet from the peer
   Qpn dest_qpn_;
   IpAddress source_;
   IpAddress destination_;

@@ -33,12 +33,8 @@ void Qp::on_packet(const Inbound& in) {
     ++counters().rx_qp_not_ready;
     return;
   }
-  if (in.view.source() != attr_.av.dgid) {
-    ++counters().rx_wrong_source;
-    return;
-  }
-  if (in.view.destination() != path_.source()) {
-    ++counters().rx_wrong_destination;
+  if (!path_.is_reverse_of(in.view)) [[unlikely]] {
+    ++(in.view.source() != path_.destination() ? counters().rx_wrong_source : counters().rx_wrong_destination);
     return;
   }
   if (!info.is_response()) {

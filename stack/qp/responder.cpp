@@ -193,12 +193,15 @@ Fault Responder::execute_write(const Inbound& in) {
   std::uint64_t va = write_va_;
   RKey rkey = write_rkey_;
   std::uint32_t left = write_left_;
+  std::byte* memory = nullptr;
   if (info.is_first()) {
     const Reth reth = in.view.reth();
     if (reth.dma_length > kMaxMessageBytes) return Fault::kLength;
     // The whole range is checked before the first byte is written; none is if it is empty (IBTA C9-88).
-    if (reth.dma_length > 0 && remote_memory(reth.rkey, reth.va, reth.dma_length, kAccessRemoteWrite) == nullptr)
-      return Fault::kRemoteAccess;
+    if (reth.dma_length > 0) {
+      memory = remote_memory(reth.rkey, reth.va, reth.dma_length, kAccessRemoteWrite);
+      if (memory == nullptr) return Fault::kRemoteAccess;
+    }
     va = reth.va;
     rkey = reth.rkey;
     left = reth.dma_length;
@@ -209,7 +212,8 @@ Fault Responder::execute_write(const Inbound& in) {
     if (fault != Fault::kNone) return fault;
   }
   if (bytes > 0) {
-    std::byte* memory = remote_memory(rkey, va, bytes, kAccessRemoteWrite);
+    // Since the first packet the region may have gone.
+    if (!info.is_first()) memory = remote_memory(rkey, va, bytes, kAccessRemoteWrite);
     if (memory == nullptr || !copy_user(memory, in.payload, bytes)) return Fault::kRemoteAccess;
   }
   write_va_ = va + bytes;

@@ -124,23 +124,18 @@ struct OpcodeInfo {
   std::uint8_t extension_bytes = 0;  ///< of all of them
   bool takes_recv_wqe = false;       ///< a receive WQE is taken when this packet arrives
   bool makes_recv_cqe = false;       ///< a receive WQE completes with this packet
+  bool is_request_ = false;
+  bool is_response_ = false;
+  std::array<std::uint8_t, kExtensionBytes.size()> offsets{};  ///< bytes from the end of the BTH to each Extension
   std::string_view name = "unknown";
 
   constexpr bool has(Extension extension) const { return (extensions >> static_cast<unsigned>(extension) & 1) != 0; }
   /// Bytes from the end of the BTH to `extension`, which the opcode has.
-  constexpr std::size_t offset_of(Extension extension) const {
-    std::size_t offset = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(extension); ++i)
-      if (has(static_cast<Extension>(i))) offset += kExtensionBytes[i];
-    return offset;
-  }
+  constexpr std::size_t offset_of(Extension extension) const { return offsets[static_cast<std::size_t>(extension)]; }
   constexpr bool is_first() const { return position == Position::kFirst || position == Position::kOnly; }
   constexpr bool is_last() const { return position == Position::kLast || position == Position::kOnly; }
-  constexpr bool is_response() const {
-    return operation == Operation::kRdmaReadResponse || operation == Operation::kAcknowledge ||
-           operation == Operation::kAtomicAcknowledge;
-  }
-  constexpr bool is_request() const { return known && !is_response() && operation != Operation::kCnp; }
+  constexpr bool is_response() const { return is_response_; }
+  constexpr bool is_request() const { return is_request_; }
   constexpr bool may_carry_payload() const {
     return operation == Operation::kSend || operation == Operation::kRdmaWrite ||
            operation == Operation::kRdmaReadResponse;
@@ -157,6 +152,12 @@ constexpr OpcodeInfo make_opcode_info(std::string_view name, Transport transport
     info.extension_bytes =
         static_cast<std::uint8_t>(info.extension_bytes + kExtensionBytes[static_cast<std::size_t>(extension)]);
   }
+  for (std::size_t i = 1; i < kExtensionBytes.size(); ++i)
+    info.offsets[i] = static_cast<std::uint8_t>(info.offsets[i - 1] +
+                                                (info.has(static_cast<Extension>(i - 1)) ? kExtensionBytes[i - 1] : 0));
+  info.is_response_ = operation == Operation::kRdmaReadResponse || operation == Operation::kAcknowledge ||
+                      operation == Operation::kAtomicAcknowledge;
+  info.is_request_ = !info.is_response_ && operation != Operation::kCnp;
   const bool write_with_imm = operation == Operation::kRdmaWrite && info.has(Extension::kImmDt);
   info.takes_recv_wqe = (operation == Operation::kSend && info.is_first()) || write_with_imm;
   info.makes_recv_cqe = (operation == Operation::kSend && info.is_last()) || write_with_imm;
@@ -167,8 +168,7 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
   using enum Extension;
   std::array<OpcodeInfo, 256> table{};
 #define ROCI_OPCODE_ROW(identifier, name, value, transport, operation, place, ...) \
-  table[value] =                                                                  \
-      make_opcode_info(name, Transport::transport, Operation::operation, Position::place, {__VA_ARGS__});
+  table[value] = make_opcode_info(name, Transport::transport, Operation::operation, Position::place, {__VA_ARGS__});
   ROCI_OPCODES(ROCI_OPCODE_ROW)
 #undef ROCI_OPCODE_ROW
   return table;
