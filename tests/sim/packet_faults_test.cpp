@@ -163,6 +163,28 @@ void expect_at_once(const FaultPair& pair, const SeenFrame& again, const SeenFra
   EXPECT_EQ(pair.a.counters().local_ack_timeout_err, 0u);
 }
 
+bool has_data_response(WrOpcode opcode) {
+  return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kAtomicCmpSwp || opcode == WrOpcode::kAtomicFetchAdd;
+}
+
+/// READ responses and results of atomics of B, as offsets from the first PSN, in the order sent.
+std::vector<std::uint32_t> answers(const FaultPair& pair) {
+  std::vector<std::uint32_t> offsets;
+  for (const SeenFrame& frame : pair.sent_by(pair.b))
+    if (frame.opcode != Opcode::kRcAcknowledge)
+      offsets.push_back(static_cast<std::uint32_t>(frame.psn.distance_from(psn_at(0))));
+  return offsets;
+}
+
+/// 0 .. packets-1, and then from each of `restarts` to the end again.
+std::vector<std::uint32_t> answered_from(std::uint32_t packets, const std::vector<std::uint32_t>& restarts) {
+  std::vector<std::uint32_t> offsets;
+  for (std::uint32_t i = 0; i < packets; ++i) offsets.push_back(i);
+  for (const std::uint32_t restart : restarts)
+    for (std::uint32_t i = restart; i < packets; ++i) offsets.push_back(i);
+  return offsets;
+}
+
 class RequestMishap : public testing::TestWithParam<RequestCase> {};
 
 TEST_P(RequestMishap, is_answered_as_the_rules_say) {
@@ -174,6 +196,13 @@ TEST_P(RequestMishap, is_answered_as_the_rules_say) {
   const auto naks = pair.naks_sent_by(pair.b);
   const auto again = resent(pair, c.packets);
   EXPECT_EQ(pair.a.counters().retransmitted_packets, again.size());
+  if (has_data_response(c.opcode)) {
+    const std::uint32_t packets = c.opcode == WrOpcode::kRdmaRead ? 4 : 1;
+    // What comes a second time, at once or late, is answered again (9.7.5.1.4).
+    std::vector<std::uint32_t> restarts;
+    if (c.mishap == Mishap::kDuplicate || c.mishap == Mishap::kDelay) restarts.push_back(0);
+    EXPECT_EQ(answers(pair), answered_from(packets, restarts));
+  }
   if (c.mishap == Mishap::kDuplicate) {
     EXPECT_TRUE(naks.empty());
     EXPECT_TRUE(again.empty());
@@ -241,6 +270,9 @@ TEST_P(ResponseMishap, is_asked_for_again_from_the_gap) {
   operation.check_done();
   const auto requests = pair.sent_by(pair.a);
   EXPECT_EQ(pair.a.counters().packet_seq_err, 0u);
+  std::vector<std::uint32_t> restarts;
+  if (c.mishap != Mishap::kDuplicate) restarts.push_back(c.index);
+  EXPECT_EQ(answers(pair), answered_from(c.packets, restarts));
   if (c.mishap == Mishap::kDuplicate) {
     EXPECT_EQ(requests.size(), 1u);
     EXPECT_EQ(pair.a.counters().rx_ghost_acknowledge, 1u);
