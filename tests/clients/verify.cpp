@@ -105,8 +105,13 @@ class Run {
         if (initiates(is_client_)) prepare_source(qp, slot, first + slot);
         if (initiates(!is_client_)) prepare_target(qp, slot, first + slot);
       }
+    if (options_.receive_after_ms == 0) post_receives(first, count);
     end_.peer.barrier();
     if (initiates(is_client_)) post_all(first, count);
+    if (options_.receive_after_ms > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(options_.receive_after_ms));
+      post_receives(first, count);
+    }
     wait_for_all(first, count);
     end_.peer.barrier();
     for (std::uint32_t qp = 0; qp < options_.qps; ++qp)
@@ -141,7 +146,15 @@ class Run {
       fill(data, key_of(!is_client_, qp, operation), plan.bytes);
     else
       std::memset(data, kStale, plan.bytes);
-    if (takes_receive(plan.operation)) post_receive(qp, slot, operation, plan);
+  }
+
+  void post_receives(std::uint32_t first, std::uint32_t count) {
+    if (!initiates(!is_client_)) return;
+    for (std::uint32_t qp = 0; qp < options_.qps; ++qp)
+      for (std::uint32_t slot = 0; slot < count; ++slot) {
+        const Plan plan = this->plan(!is_client_, qp, first + slot);
+        if (takes_receive(plan.operation)) post_receive(qp, slot, first + slot, plan);
+      }
   }
 
   std::vector<ibv_sge> elements(std::uint8_t* data, const Plan& plan) {

@@ -14,7 +14,8 @@ constexpr const char* kUsage =
     "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
     "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n"
-    "  --linger MILLISECONDS (stay so long when all is done)\n";
+    "  --linger MILLISECONDS (stay so long when all is done)\n"
+    "  --receive-after MILLISECONDS (post receives so long after the peer may send)\n";
 
 [[noreturn]] void usage() {
   std::fputs(kUsage, stderr);
@@ -35,7 +36,7 @@ std::uint32_t parse_operations(const char* text) {
   return enabled;
 }
 
-enum { kOps = 256, kSeed, kPatience, kLinger };
+enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter };
 
 /// Where the value of an option goes that is just a number; null for the others.
 std::uint32_t* number_of(int option, Options& options) {
@@ -58,6 +59,8 @@ std::uint32_t* number_of(int option, Options& options) {
       return &options.inline_bytes;
     case kLinger:
       return &options.linger_ms;
+    case kReceiveAfter:
+      return &options.receive_after_ms;
     default:
       return nullptr;
   }
@@ -70,6 +73,7 @@ Options parse_options(int argc, char** argv) {
                                      {"seed", required_argument, nullptr, kSeed},
                                      {"patience", required_argument, nullptr, kPatience},
                                      {"linger", required_argument, nullptr, kLinger},
+                                     {"receive-after", required_argument, nullptr, kReceiveAfter},
                                      {nullptr, 0, nullptr, 0}};
   Options options;
   optind = 0;  // the parser starts afresh for each job
