@@ -45,8 +45,9 @@ void Completer::start() {
 /// IBTA 9.7.6.1.3: no sooner than T = 4.096 us x 2^timeout, no later than 4 T; 0 is for ever. `now` was read before the
 /// packet left, perhaps long before if the thread had to wait for its core: hence some more than T.
 Duration Completer::timeout() const {
+  constexpr Duration kSeveralTimeSlices = milliseconds(20);
   const Duration least = nanoseconds(std::int64_t{4096} << qp_.attr().timeout);
-  return least + Duration{least.ps / 4};
+  return least + std::min(least, Duration{least.ps / 4} + kSeveralTimeSlices);
 }
 
 void Completer::restart_timer(Instant now) {

@@ -28,8 +28,8 @@ ONE_PACKET = 100
 # not come before it. How late it may strike a busy machine decides.
 FAR_TIMEOUT, NEAR_TIMEOUT = 18, 14
 TIMER_WAITS = []  # in units of T, to be told at the end
-DELAY_MS = 100
-LINGER_MS = 150
+DELAY_MS = 250
+LINGER_MS = 250
 # Receives come so late that the first request finds none, however slow the machine is today. The responder's RNR timer
 # is roci-verify's code 12, 0.64 ms (IBTA 9.7.5.2.8, table 45).
 RECEIVE_AFTER_MS = 300
