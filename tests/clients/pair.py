@@ -18,15 +18,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class End:
-    """One process, its output in a file."""
+class Process:
+    """One process, its output in a file. The prefix is a command that starts it."""
 
-    def __init__(self, roci, link, command, run_flags=(), prefix=()):
+    def __init__(self, command, prefix=()):
         self.output = tempfile.TemporaryFile(mode="w+")
         self.command = [str(word) for word in command]
         self.process = subprocess.Popen(
-            [*prefix, roci, "run", "--link", link, *run_flags, "--", *self.command],
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
+            [*prefix, *self.command], stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
 
     def wait(self, seconds):
         """The exit status, or None if the process is still there after `seconds`."""
@@ -48,6 +47,13 @@ class End:
             self.process.kill()
             self.process.wait()
         self.output.close()
+
+
+class End(Process):
+    """A process under `roci run`."""
+
+    def __init__(self, roci, link, command, run_flags=(), prefix=()):
+        super().__init__(command, [*prefix, roci, "run", "--link", link, *run_flags, "--"])
 
 
 class Place:
