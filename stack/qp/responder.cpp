@@ -39,6 +39,7 @@ bool has_response_of_its_own(Operation operation) {
 void Responder::start(Psn expected_psn) {
   reset();
   expected_psn_ = expected_psn;
+  last_answered_psn_ = expected_psn - 1;
   responses_.resize(std::max<std::uint32_t>(1, qp_.attr().max_dest_rd_atomic));
   if (receive_memory_ == nullptr) receive_memory_ = std::make_unique<std::byte[]>(qp_.receive_queue().stride());
 }
@@ -79,7 +80,18 @@ void Responder::on_request(const Inbound& in) {
   awaiting_retransmission_ = false;
   // A NAK for the gap that this packet fills is no longer true.
   if (nak_ == Fault::kSequence || nak_ == Fault::kReceiverNotReady) nak_ = Fault::kNone;
-  if (in.view.bth.ack_req && !has_response_of_its_own(in.view.info->operation)) ack_due_ = true;
+  if (in.view.bth.ack_req && !has_response_of_its_own(in.view.info->operation)) owe_ack(psn);
+}
+
+void Responder::owe_ack(Psn psn) {
+  if (!ack_due_ || psn.after(ack_psn_)) ack_psn_ = psn;
+  ack_due_ = true;
+}
+
+/// A response acknowledges what came before its request (IBTA 9.7.5.1.2): an ACK is no longer owed.
+void Responder::owe_response(const Response& response) {
+  responses_.push(response);
+  ack_due_ = false;
 }
 
 Fault Responder::check_opcode(const Inbound& in) const {
@@ -230,7 +242,7 @@ Fault Responder::queue_read(const Reth& reth, Psn psn, std::uint32_t packets) {
   if (reth.dma_length > kMaxMessageBytes) return Fault::kLength;
   if (reth.dma_length > 0 && remote_memory(reth.rkey, reth.va, reth.dma_length, kAccessRemoteRead) == nullptr)
     return Fault::kRemoteAccess;
-  responses_.push(
+  owe_response(
       {.next_psn = psn, .packets_left = packets, .va = reth.va, .rkey = reth.rkey, .bytes_left = reth.dma_length});
   ++qp_.counters().rx_read_requests;
   return Fault::kNone;
@@ -243,6 +255,7 @@ Fault Responder::execute_read(const Inbound& in) {
   const Fault fault = queue_read(reth, in.view.bth.psn, packets);
   if (fault != Fault::kNone) return fault;
   advance(in, packets);
+  last_answered_psn_ = expected_psn_ - 1;
   return Fault::kNone;
 }
 
@@ -259,14 +272,17 @@ Fault Responder::execute_atomic(const Inbound& in) {
                         : user_fetch_add64(word, atomic.swap_add, &original);
   if (!done) return Fault::kRemoteAccess;
   responses_.save_atomic(in.view.bth.psn, original);
-  responses_.push({.is_atomic = true, .next_psn = in.view.bth.psn, .packets_left = 1, .original = original});
+  owe_response({.is_atomic = true, .next_psn = in.view.bth.psn, .packets_left = 1, .original = original});
   ++qp_.counters().rx_atomic_requests;
   advance(in, 1);
+  last_answered_psn_ = in.view.bth.psn;
   return Fault::kNone;
 }
 
-/// IBTA 9.7.5.1.4, table 57: what a duplicate gets.
+/// IBTA 9.7.5.1.4, table 57: what a duplicate gets. An ACK tells of all that was executed, unless that takes in a READ
+/// or an atomic behind the duplicate: its requester still waits for their responses, and only these may complete them.
 void Responder::replay(const Inbound& in) {
+  const Psn psn = in.view.bth.psn;
   switch (in.view.info->operation) {
     case Operation::kRdmaReadRequest:
       return replay_read(in);
@@ -274,7 +290,7 @@ void Responder::replay(const Inbound& in) {
     case Operation::kFetchAdd:
       return replay_atomic(in);
     default:
-      if (in.view.bth.ack_req) ack_due_ = true;
+      if (in.view.bth.ack_req) owe_ack(psn.before(last_answered_psn_) ? psn : expected_psn_ - 1);
   }
 }
 
@@ -294,7 +310,7 @@ void Responder::replay_atomic(const Inbound& in) {
   if (original == nullptr) return;
   responses_.cut_from(psn);
   if (responses_.full()) return;
-  responses_.push({.is_atomic = true, .next_psn = psn, .packets_left = 1, .original = *original});
+  owe_response({.is_atomic = true, .next_psn = psn, .packets_left = 1, .original = *original});
 }
 
 void Responder::refuse(Fault fault, Psn psn) {
@@ -350,7 +366,7 @@ std::uint32_t Responder::next_packet(const Route& route, std::byte* frame) {
   if (!ack_due_) return 0;
   ack_due_ = false;
   ++qp_.counters().tx_acks;
-  return build_acknowledge(route, frame, expected_psn_ - 1, ack_syndrome(credits()));
+  return build_acknowledge(route, frame, ack_psn_, ack_syndrome(credits()));
 }
 
 std::uint32_t Responder::build_read_response(const Route& route, std::byte* frame) {

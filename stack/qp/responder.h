@@ -52,6 +52,8 @@ class Responder {
   void replay(const Inbound& in);
   void replay_read(const Inbound& in);
   void replay_atomic(const Inbound& in);
+  void owe_ack(Psn psn);
+  void owe_response(const Response& response);
   void refuse(Fault fault, Psn psn);
   void advance(const Inbound& in, std::uint32_t packets);
 
@@ -84,7 +86,9 @@ class Responder {
 
   // What to answer.
   ResponseQueue responses_;
+  Psn last_answered_psn_;  ///< the last PSN of the last READ or atomic, which has a response of its own
   bool ack_due_ = false;
+  Psn ack_psn_;               ///< never that of a READ or an atomic
   Fault nak_ = Fault::kNone;  ///< to be sent once the responses before it have left
   Psn nak_psn_;
   bool awaiting_retransmission_ = false;  ///< a NAK for this gap is out: no second one

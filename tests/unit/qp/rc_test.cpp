@@ -165,6 +165,61 @@ TEST(Rc, atomics__duplicate_is_answered_from_the_saved_result) {
   EXPECT_EQ(pair.a.completions().size(), 1u);
 }
 
+/// Posts requests of one packet each, from PSN 100 on, all of the same 8 bytes.
+void post_each(WirePair& pair, std::initializer_list<WrOpcode> opcodes) {
+  const Sge element = pair.a.sge(0, 8);
+  for (const WrOpcode opcode : opcodes)
+    ASSERT_EQ(pair.a.device->post_send(pair.a.qp, {.opcode = opcode,
+                                                   .flags = kSendSignaled,
+                                                   .num_sge = 1,
+                                                   .sges = &element,
+                                                   .remote_addr = pair.b.address(64),
+                                                   .rkey = RKey{pair.b.mr->key}}),
+              0);
+  pair.a.device->ring(pair.a.qp);
+}
+
+bool is_answer(const Frame& frame) { return test::describe(frame).find(" msn=") != std::string::npos; }
+
+/// Some requesters take an ACK with an atomic's PSN for its answer, and complete it with what was in memory before.
+TEST(Rc, ack__of_a_duplicate_takes_in_no_read_or_atomic_behind_it) {
+  for (const WrOpcode opcode : {WrOpcode::kAtomicFetchAdd, WrOpcode::kRdmaRead})
+    for (const bool more : {false, true}) {
+      WirePair pair;
+      post_each(pair, {WrOpcode::kRdmaWrite, opcode});
+      if (more) post_each(pair, {WrOpcode::kRdmaWrite});
+      pair.run([](Frame& frame) { return !is_answer(frame); });
+      pair.log.clear();
+      pair.now = pair.a.device->worker().next_deadline();
+      pair.run([](Frame& frame) { return test::describe(frame).find("psn=100") != std::string::npos; });
+      ASSERT_GE(pair.log.size(), 3u);
+      EXPECT_EQ(pair.log[0], "> RC_WRITE_ONLY psn=100 ack");
+      EXPECT_EQ(std::count_if(pair.log.begin(), pair.log.end(), [](auto& line) { return line[0] == '<'; }), 1);
+      EXPECT_EQ(pair.log.back(), more ? "< RC_ACK psn=100 msn=3" : "< RC_ACK psn=100 msn=2");
+    }
+}
+
+TEST(Rc, ack__of_a_duplicate_with_only_writes_behind_it_takes_them_in) {
+  WirePair pair;
+  post_each(pair, {WrOpcode::kRdmaRead, WrOpcode::kRdmaWrite, WrOpcode::kRdmaWrite});
+  pair.run([](Frame& frame) { return !is_answer(frame) || test::describe(frame).find("READ") != std::string::npos; });
+  pair.log.clear();
+  pair.now = pair.a.device->worker().next_deadline();
+  pair.run([](Frame& frame) { return test::describe(frame).find("psn=102 ack") == std::string::npos; });
+  EXPECT_EQ(pair.log,
+            (Log{"> RC_WRITE_ONLY psn=101 ack", "> RC_WRITE_ONLY psn=102 ack LOST", "< RC_ACK psn=102 msn=3"}));
+  EXPECT_EQ(pair.a.completions().size(), 3u);
+}
+
+TEST(Rc, ack__is_not_owed_when_a_response_tells_as_much) {
+  WirePair pair;
+  post_each(pair, {WrOpcode::kRdmaWrite, WrOpcode::kAtomicFetchAdd});
+  pair.run();
+  EXPECT_EQ(pair.log,
+            (Log{"> RC_WRITE_ONLY psn=100 ack", "> RC_FETCH_ADD psn=101 ack", "< RC_ATOMIC_ACK psn=101 msn=2"}));
+  EXPECT_EQ(pair.a.completions().size(), 2u);
+}
+
 TEST(Rc, timeout__ends_in_retry_exceeded_after_retry_cnt_and_flushes_the_rest) {
   WirePair pair;
   const Sge out = pair.a.sge(0, 10);
