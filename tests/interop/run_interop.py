@@ -57,11 +57,16 @@ def nothing_goes_wrong(rig):
         check_equal(after[name] - before[name], 0, f"rxe's {name}")
 
 
-def pingpong(rig, program, server, ip, mtu, count):
+def pingpong(rig, program, server, ip, mtu, count, run_flags=()):
     flags = ["-c", "-m", mtu, "-n", count]
-    with nothing_goes_wrong(rig), Conversation(rig, program, flags, server, ip, gid_flag="-g") as pair:
+    with Conversation(rig, program, flags, server, ip, gid_flag="-g", run_flags=run_flags) as pair:
         pair.finish()
         check("iters in" in pair.client.text(), pair.explain())
+
+
+def pingpong_without_loss(rig, *arguments):
+    with nothing_goes_wrong(rig):
+        pingpong(rig, *arguments)
 
 
 def table_rows(text):
@@ -69,10 +74,10 @@ def table_rows(text):
     return [line.split() for line in text.splitlines() if re.match(r"^ *\d+ +\d+ +\S+", line)]
 
 
-def perftest(rig, program, flags, server, ip, mtu):
+def perftest(rig, program, flags, server, ip, mtu, timeout=PATIENT, run_flags=()):
     """Its figures are not looked at: its clock is not to be trusted in an emulated machine."""
     mtu_flags = [] if program in NO_SIZES else ["-m", mtu]
-    with Conversation(rig, program, ["-F", *PATIENT, *mtu_flags, *flags], server, ip) as pair:
+    with Conversation(rig, program, ["-F", *timeout, *mtu_flags, *flags], server, ip, run_flags=run_flags) as pair:
         pair.finish()
         rows = table_rows(pair.client.text())
         check_equal(len(rows), 23 if "-a" in flags else 1, f"rows of the table\n{pair.explain()}")
@@ -103,13 +108,17 @@ def every_byte_without_loss(rig, *arguments):
         every_byte(rig, *arguments)
 
 
+def name_of(side):
+    return "rxe" if side == VM else "ours"
+
+
 def cases_without_loss(rig):
     places = [(server, ip, mtu) for server in (VM, OURS) for ip in (4, 6) for mtu in (1024, 4096)]
     for place in places:
         server, ip, mtu = place
-        text = f"server {'rxe' if server == VM else 'ours'}, IPv{ip}, MTU {mtu}"
-        yield f"ibv_rc_pingpong: {text}", lambda p=place: pingpong(rig, "ibv_rc_pingpong", *p, 50)
-        yield f"ibv_srq_pingpong: {text}", lambda p=place: pingpong(rig, "ibv_srq_pingpong", *p, 200)
+        text = f"server {name_of(server)}, IPv{ip}, MTU {mtu}"
+        yield f"ibv_rc_pingpong: {text}", lambda p=place: pingpong_without_loss(rig, "ibv_rc_pingpong", *p, 50)
+        yield f"ibv_srq_pingpong: {text}", lambda p=place: pingpong_without_loss(rig, "ibv_srq_pingpong", *p, 200)
         yield f"every byte: {text}", lambda p=place: every_byte_without_loss(rig, ["-b", "-q", 2, "-n", 64], *p)
         for program in PERFTEST:
             yield f"{program}: {text}", lambda n=program, p=place: one_size(rig, n, *p)
@@ -117,7 +126,7 @@ def cases_without_loss(rig):
         chosen = places if FULL else [((VM, OURS)[number % 2], 4, 4096)]
         for place in chosen:
             server, ip, mtu = place
-            text = f"server {'rxe' if server == VM else 'ours'}, IPv{ip}, MTU {mtu}"
+            text = f"server {name_of(server)}, IPv{ip}, MTU {mtu}"
             yield f"{program} -a: {text}", lambda n=program, p=place: all_sizes(rig, n, *p)
 
 
@@ -142,15 +151,16 @@ def faults(rig, script, mtu):
         yield ["--faults", rig.folder / "faults", "--capture", ours]
     after = rig.statistics()
     no_error_in_vm(before, after)
-    vm_counted_what_came({name: after[name] - before[name] for name in after}, packets, mtu)
-    of_stack = wire.roce_only(ours)
-    icrcs_are_right(of_stack)
-    we_did_what_came(wire.read(of_stack), packets, mtu)
+    ours = wire.roce_only(ours)
+    icrcs_are_right(ours)
+    of_stack = wire.read(ours)
+    vm_counted_what_came({name: after[name] - before[name] for name in after}, packets, of_stack, mtu)
+    we_did_what_came(of_stack, packets, mtu)
 
 
-def vm_counted_what_came(counted, packets, mtu):
+def vm_counted_what_came(counted, packets, of_stack, mtu):
     """rxe's counters are those of the packets at its tap."""
-    came = wire.arrivals(packets, OURS, mtu)
+    came = wire.arrivals(packets, of_stack, OURS, mtu)
     check_equal(counted["rcvd_pkts"], sum(packet.source == OURS for packet in packets), "rxe's rcvd_pkts")
     check_equal(counted["sent_pkts"], sum(packet.source == VM for packet in packets), "rxe's sent_pkts")
     check_equal(counted["duplicate_request"], came.repeated, "rxe's duplicate_request")
@@ -162,15 +172,15 @@ def vm_counted_what_came(counted, packets, mtu):
 
 def we_did_what_came(of_stack, packets, mtu):
     """What our stack did is called for by what came to it."""
-    lost = wire.arrivals(of_stack, VM, mtu)
+    came = wire.arrivals(of_stack, packets, VM, mtu)
     naks = wire.naks(of_stack, OURS)[0x60]
-    check((naks > 0) == (lost.early > 0), f"{naks} NAKs sent for {lost.early} packets ahead of one that was missing")
-    check(naks <= lost.early, f"{naks} NAKs sent for {lost.early} packets ahead of one that was missing")
-    again = wire.arrivals(of_stack, OURS, mtu)
-    check_equal(again.early, 0, "requests that we sent ahead of one that we had not sent")
-    # All that it sent new has come, at last; and all that the peer sent.
-    check_equal(wire.arrivals(packets, OURS, mtu).fresh, again.fresh, "new requests that reached rxe")
-    check_equal(wire.arrivals(packets, VM, mtu).fresh, lost.fresh, "new requests that reached us")
+    text = f"{naks} NAKs sent for {came.early} packets ahead of one that was missing"
+    check((naks > 0) == (came.early > 0) and naks <= came.early, text)
+    sent = wire.arrivals(of_stack, of_stack, OURS, mtu)
+    check_equal(sent.early, 0, "requests that we sent ahead of one that we had not sent")
+    # All that either side has sent has come, at last.
+    check_equal(wire.arrivals(packets, of_stack, OURS, mtu).fresh, sent.fresh, "new requests that reached rxe")
+    check_equal(came.fresh, wire.arrivals(packets, packets, VM, mtu).fresh, "new requests that reached us")
 
 
 def icrcs_are_right(file):
@@ -183,11 +193,31 @@ def every_byte_with_faults(rig, script, server):
         every_byte(rig, ["-b", "-q", 2, "-n", 64], server, 4, 1024, PATIENT_UNDER_LOSS, run_flags)
 
 
+def perftest_with_faults(rig, program, script, server):
+    flags = ["-n", 20] + ([] if program in NO_SIZES else ["-s", 10001])
+    with faults(rig, script, 1024) as run_flags:
+        perftest(rig, program, flags, server, 4, 1024, PATIENT_UNDER_LOSS, run_flags)
+
+
+def pingpong_with_faults(rig, script, server):
+    with faults(rig, script, 1024) as run_flags:
+        pingpong(rig, "ibv_rc_pingpong", server, 4, 1024, 50, run_flags)
+
+
+# Who has all it waits for may leave, and then does not answer what is sent again: the end is without loss.
+EARLY_LOSS = "drop rate=5% times=20\n"
+
+
 def cases_with_faults(rig):
-    for title, script in FAULTS.items():
-        for server in (VM, OURS):
-            text = f"{title}, server {'rxe' if server == VM else 'ours'}"
-            yield f"every byte: {text}", lambda f=script, s=server: every_byte_with_faults(rig, f, s)
+    for server in (VM, OURS):
+        side = f"server {name_of(server)}"
+        for title, script in FAULTS.items():
+            yield f"every byte: {title}, {side}", lambda f=script, s=server: every_byte_with_faults(rig, f, s)
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"):
+            title = "5 % lost"
+            yield f"{program}: {title}, {side}", lambda p=program, f=FAULTS[title], s=server: perftest_with_faults(
+                rig, p, f, s)
+        yield f"ibv_rc_pingpong: 5 % lost, {side}", lambda s=server: pingpong_with_faults(rig, EARLY_LOSS, s)
 
 
 class Provoked:
@@ -214,7 +244,7 @@ class Provoked:
 
 def cases_provoked(rig):
     for server in (VM, OURS):
-        text = f"responder {'rxe' if server == VM else 'ours'}"
+        text = f"responder {name_of(server)}"
         runs = Provoked(rig, server)
         yield f"provoke, {text}: all", runs.run
         for name in provoked.WANTED:

@@ -110,15 +110,19 @@ def ahead(psn, of):
 Arrivals = collections.namedtuple("Arrivals", "fresh repeated early")
 
 
-def arrivals(packets, source, mtu):
+def requests(packets, source):
+    return [packet for packet in packets if packet.source == source and packet.opcode not in RESPONSES]
+
+
+def arrivals(packets, as_sent, source, mtu):
     """Requests of `source` in the order in which they came: how many were the next one, seen before, or ahead of one
-    that was missing."""
+    that was missing. `as_sent` are packets as captured where they were sent: the first one may not have come."""
     expected = {}
+    for packet in requests(as_sent, source):
+        expected.setdefault(packet.qp, packet.psn)
     fresh = repeated = early = 0
-    for packet in packets:
-        if packet.source != source or packet.opcode in RESPONSES:
-            continue
-        distance = ahead(packet.psn, expected.get(packet.qp, packet.psn))
+    for packet in requests(packets, source):
+        distance = ahead(packet.psn, expected[packet.qp])
         if distance < 0:
             repeated += 1
         elif distance > 0:
