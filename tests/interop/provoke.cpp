@@ -326,7 +326,7 @@ class Provoker {
 
 }  // namespace
 
-/// The options of roci-verify; -p, -x, --listen and the server count.
+/// The options of roci-verify; -p, -x and the server count.
 int main(int argc, char** argv) {
   Provoker provoker(verify::parse_options(argc, argv));
   for (const Case& test : kCases) provoker.run(test);

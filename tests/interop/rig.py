@@ -174,12 +174,11 @@ class Conversation:
     """A server on one side and a client on the other, of a program that takes -p PORT and, as the client, the server's
     address. `flags` are for both, `gid_flag` says how the program is told its GID."""
 
-    def __init__(self, rig, program, flags, server, ip=4, gid_flag="-x", run_flags=(), seconds=300, server_flags=()):
+    def __init__(self, rig, program, flags, server, ip=4, gid_flag="-x", run_flags=(), seconds=300):
         self.seconds = seconds
         port = next(rig.ports)
         client = OURS if server == VM else VM
         command = {side: [program, gid_flag, GIDS[side, ip], "-p", port, *flags] for side in (VM, OURS)}
-        command[server] += [word.format(address=ADDRESSES[server]) for word in server_flags]
         self.ends = {server: rig.start(server, command[server], seconds, run_flags)}
         try:
             rig.wait_for_listener(server, port, self.ends[server])

@@ -96,8 +96,7 @@ def one_size(rig, program, server, ip, mtu):
 
 def every_byte(rig, flags, server, ip, mtu, timeout=PATIENT, run_flags=()):
     flags = ["-m", mtu, *timeout, *flags]
-    with Conversation(rig, VERIFY, flags, server, ip, run_flags=run_flags,
-                      server_flags=["--listen", "{address}"]) as pair:
+    with Conversation(rig, VERIFY, flags, server, ip, run_flags=run_flags) as pair:
         pair.finish()
         for end in pair.ends.values():
             check(re.search(r"verify: \d+ operations, \d+ bytes checked, 0 errors", end.text()), pair.explain())
@@ -229,7 +228,7 @@ class Provoked:
 
     def run(self):
         with captured(self.rig) as packets:
-            with Conversation(self.rig, PROVOKE, [], self.server, server_flags=["--listen", "{address}"]) as pair:
+            with Conversation(self.rig, PROVOKE, [], self.server) as pair:
                 pair.finish()
                 texts = pair.client.text(), pair.server.text()
         self.outcomes = provoked.outcomes(*texts, packets, self.server)
