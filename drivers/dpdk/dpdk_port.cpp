@@ -23,6 +23,9 @@ constexpr Duration kLongestNap = microseconds(500);
 constexpr Duration kLookInterval = milliseconds(10);
 /// A connection is set up behind it: worth some patience.
 constexpr int kFirstLooks = 50;
+/// How long frames for a neighbour that is being looked for do not count as lost. A kernel may need some seconds: an
+/// interface that has just come up asks nobody before its own IPv6 address is known to be unique.
+constexpr Duration kNeighbourPatience = seconds(3);
 constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
 /// af_packet's frames of 8192 bytes have to fit, with headroom.
 constexpr std::uint32_t kJumboBufferBytes = 8192 + 256;
@@ -34,6 +37,7 @@ struct DpdkPort::DpdkRoute : Route {
   std::uint32_t users = 0;
   bool is_self = false;
   bool is_resolved = false;
+  Instant wanted_since = kNever;  ///< since the first frame that found it unresolved
 };
 
 DpdkPort::DpdkPort(DpdkCounters& counters) : counters_(counters) {}
@@ -102,6 +106,7 @@ void DpdkPort::resolve(DpdkRoute& route) {
       route.is_resolved = true;
     }
   }
+  if (route.is_resolved) route.wanted_since = kNever;
   header.write(route.l2.data());
 }
 
@@ -139,7 +144,15 @@ void DpdkPort::follow_kernel(Instant now) {
     if (changed || !route->is_resolved) resolve(*route);
 }
 
-void DpdkPort::begin_turn(Instant now, TurnReason) { follow_kernel(now); }
+void DpdkPort::begin_turn(Instant now, TurnReason) {
+  now_ = now;
+  follow_kernel(now);
+}
+
+bool DpdkPort::peer_stalled(const Route& route) {
+  const auto& ours = static_cast<const DpdkRoute&>(route);
+  return !ours.is_resolved && ours.wanted_since != kNever && now_ - ours.wanted_since < kNeighbourPatience;
+}
 
 void DpdkPort::end_turn(Instant) { flush(); }
 
@@ -187,7 +200,7 @@ std::size_t DpdkPort::tx_reserve(Route& route, std::span<TxSlot> out) {
 }
 
 void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) {
-  const auto& ours = static_cast<DpdkRoute&>(route);
+  auto& ours = static_cast<DpdkRoute&>(route);
   const std::uint32_t reserved = std::exchange(reserved_count_, 0);
   const auto count = ours.is_resolved ? static_cast<std::uint32_t>(frame_bytes.size()) : 0;
   FrameQueue& queue = ours.is_self ? to_self_ : to_device_;
@@ -198,7 +211,10 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
     queue.push(frame);
   }
   if (ours.is_self) counters_.port_self_frames += count;
-  if (!ours.is_resolved) counters_.port_tx_unresolved_drops += frame_bytes.size();
+  if (!ours.is_resolved) {
+    counters_.port_tx_unresolved_drops += frame_bytes.size();
+    if (ours.wanted_since == kNever) ours.wanted_since = now_;
+  }
   device_->free(reserved_.data() + count, reserved - count);
 }
 

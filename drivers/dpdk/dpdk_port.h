@@ -54,7 +54,7 @@ class DpdkPort : public Port {
   void rx_release() override;
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
-  bool peer_stalled(const Route&) override { return false; }
+  bool peer_stalled(const Route& route) override;
   void prepare_wait(bool deep) override;
   bool wait(Duration at_most) override;
   void cancel_wait() override;
@@ -77,6 +77,7 @@ class DpdkPort : public Port {
   InterfaceState state_;
   std::vector<IpAddress> addresses_;
   std::vector<std::unique_ptr<DpdkRoute>> routes_;
+  Instant now_{};        ///< of the turn under way
   Instant next_look_{};  ///< at the kernel, while a route is not resolved
 
   std::array<rte_mbuf*, kBurst> received_{};

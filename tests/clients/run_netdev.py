@@ -170,6 +170,8 @@ def self_loop():
 
 
 def cases():
+    # First, for the kernels then still look if their IPv6 addresses are unique, and ask for no neighbour.
+    yield "every byte: IPv6 on an interface that has just come up", lambda: verify(["-x", 1, "-n", 64])
     yield "ibv_devinfo -v", devinfo
     for title, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("MTU 1024", ["-m", 1024]), ("16 QPs", ["-q", 16]),
                          ("both directions", ["-b"]), ("events", ["-e"])):
