@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "stack/base/types.h"
@@ -97,6 +98,15 @@ class CongestionControl {
 
  protected:
   ~CongestionControl() = default;
+};
+
+/// An algorithm with its parameters: a value that is copied and shared by all QPs.
+struct CcSpec {
+  /// Makes an object in `storage`, of CongestionControl::kMaxBytes, aligned for any type. Null: no congestion control.
+  CongestionControl* (*make)(const void* parameters, std::byte* storage) = nullptr;
+  std::shared_ptr<const void> parameters;  ///< what `make` gets; objects may keep pointers into it
+  Duration cnp_interval{};                 ///< as notification point: the least time between CNPs of a QP
+  bool sends_cnps = false;                 ///< as notification point: answers marks with CNPs
 };
 
 }  // namespace roci

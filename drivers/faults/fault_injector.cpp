@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "stack/base/bytes.h"
 #include "stack/wire/headers.h"
 #include "stack/wire/opcodes.h"
 #include "stack/wire/packet.h"
+#include "stack/wire/traffic_class.h"
 
 namespace roci {
 namespace {
 
 /// Random corruption leaves the Ethernet header alone: past that a switch would have dropped the frame.
 constexpr std::uint32_t kEthernetBits = 14 * 8;
-constexpr std::size_t kTrafficClassOffset = 1;
-constexpr std::size_t kIpv4ChecksumOffset = 10;
-constexpr std::byte kCongestionExperienced{3};
 
 }  // namespace
 
@@ -164,23 +161,7 @@ FaultVerdict FaultInjector::judge(std::span<const std::byte> frame, FaultDirecti
 }
 
 void apply_changes(std::span<std::byte> frame, const FaultVerdict& verdict) {
-  if (verdict.mark_ce) {
-    std::byte* l3 = frame.data() + verdict.l3_offset;
-    if (verdict.is_v4) {
-      // RFC 1624: the checksum follows the change of the 16 bits that hold the field.
-      const std::uint16_t before = load_be<std::uint16_t>(l3);
-      l3[kTrafficClassOffset] |= kCongestionExperienced;
-      const std::uint16_t after = load_be<std::uint16_t>(l3);
-      const auto checksum = static_cast<std::uint16_t>(~load_be<std::uint16_t>(l3 + kIpv4ChecksumOffset));
-      std::uint32_t sum = std::uint32_t{checksum} + static_cast<std::uint16_t>(~before) + after;
-      sum = (sum & 0xffff) + (sum >> 16);
-      sum = (sum & 0xffff) + (sum >> 16);
-      store_be<std::uint16_t>(l3 + kIpv4ChecksumOffset, static_cast<std::uint16_t>(~sum));
-    } else {
-      // The traffic class lies across the first two bytes; its low two bits are bits 5 and 4 of the second.
-      l3[kTrafficClassOffset] |= kCongestionExperienced << 4;
-    }
-  }
+  if (verdict.mark_ce) mark_ce(frame.data() + verdict.l3_offset, verdict.is_v4);
   if (verdict.corrupt_bit / 8 < frame.size())
     frame[verdict.corrupt_bit / 8] ^= std::byte{0x80} >> static_cast<int>(verdict.corrupt_bit % 8);
 }

@@ -12,10 +12,10 @@ namespace roci::detail {
 }  // namespace roci::detail
 
 /// Kept in release builds; for set-up, tear-down and rare paths.
-#define ROCI_ASSERT(condition)                                                       \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]]                                                   \
-      ::roci::detail::assertion_failed(#condition, __FILE__, __LINE__);              \
+#define ROCI_ASSERT(condition)                                          \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::roci::detail::assertion_failed(#condition, __FILE__, __LINE__); \
   } while (false)
 
 /// Debug builds only; for the path of a packet.

@@ -30,7 +30,10 @@ namespace roci {
   X(rx_wrong_destination, "packets dropped: destination address is not the QP's own") \
   X(rx_qp_not_ready, "packets dropped: the QP's state does not receive") \
   X(rx_ghost_acknowledge, "acknowledgements and responses dropped: PSN outside what is outstanding") \
-  X(rx_cnp_ignored, "CNPs dropped: no congestion control listens") \
+  X(np_ecn_marked_roce_packets, "packets received with congestion experienced (CE)") \
+  X(np_cnp_sent, "CNPs sent") \
+  X(rp_cnp_handled, "CNPs received that the congestion control of their QP was told of") \
+  X(rp_cnp_ignored, "CNPs dropped: no such QP, not from its peer, not in RTS, or without congestion control") \
   X(out_of_sequence, "requests that arrived ahead of the expected PSN") \
   X(duplicate_request, "requests seen before") \
   X(out_of_buffer, "requests refused for want of a receive WQE (RNR NAK sent)") \

@@ -28,7 +28,18 @@ class Device::ControlCall {
 
 Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config)
     : config_(config), port_(port), entropy_(entropy), worker_(port, events, counters) {
-  worker_.env().window = config.window;
+  QpEnvironment& env = worker_.env();
+  env.window = config.window;
+  env.cc = config.cc;
+  const std::uint64_t line_rate_bps = port.attributes().speed_bps;
+  constexpr std::int64_t kPicosecondsPerSecond = 1'000'000'000'000;
+  env.cc_path = {
+      .line_rate_bps = line_rate_bps,
+      .base_rtt = config.base_rtt,
+      .bdp_bytes = static_cast<std::uint32_t>(static_cast<double>(line_rate_bps) / 8 *
+                                              static_cast<double>(config.base_rtt.ps) / kPicosecondsPerSecond)};
+  env.egress = config.egress;
+  worker_.scheduler().configure(config.egress);
 }
 
 Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
@@ -224,6 +235,7 @@ int Device::route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   if (const int error = check_path(av, gids); error != 0) return error;
   Route* route = port_.acquire_route(av.dgid, dest_qpn);
   if (route == nullptr) return ENETUNREACH;
+  worker_.withdraw(*qp);
   if (qp->route() != nullptr) port_.release_route(qp->route());
   qp->set_route(route, gids[av.sgid_index], av, dest_qpn);
   return 0;

@@ -9,8 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "cc/congestion_control.h"
 #include "stack/base/entropy.h"
 #include "stack/base/types.h"
+#include "stack/egress/settings.h"
 #include "stack/engine/port.h"
 #include "stack/engine/worker.h"
 #include "stack/mem/memory.h"
@@ -47,6 +49,9 @@ struct DeviceConfig {
   DeviceLimits limits;
   std::uint8_t active_mtu = 5;  ///< code of ibv_mtu that the port carries
   WindowPolicy window;
+  CcSpec cc;
+  Duration base_rtt{};  ///< that congestion control is told of; 0: not known
+  egress::Settings egress;
 };
 
 struct QpInit {

@@ -33,7 +33,7 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   if (all_received) strike_deadlines(now);
   result.frames_sent = transmit(now);
   result.more_to_do = !all_received || result.frames_sent >= kMaxFramesPerTurn;
-  result.waits_for_room = !fifo_.empty();
+  result.waits_for_room = lacks_room_;
   result.at = now;
   port_.end_turn(now);
   result.next_deadline = next_deadline();
@@ -72,22 +72,27 @@ void Worker::receive_frame(const RxFrame& frame, Instant now) {
   }
   ++counters.rx_packets;
   counters.rx_bytes += frame.size;
-  if (view.info->transport == Transport::kCnp) {
-    ++counters.rx_cnp_ignored;
-    return;
-  }
   if ((view.bth.pkey & kPkeyMask) != (kDefaultPkey & kPkeyMask)) [[unlikely]] {
     ++counters.rx_bad_pkey;
     return;
   }
+  const bool is_cnp = view.info->transport == Transport::kCnp;
   Qp* qp = qps_.find(view.bth.dest_qpn);
   if (qp == nullptr) [[unlikely]] {
-    ++counters.rx_unknown_qp;
+    ++(is_cnp ? counters.rp_cnp_ignored : counters.rx_unknown_qp);
     return;
   }
-  qp->on_packet({.view = view, .payload = frame.data + view.payload_offset, .now = now});
-  if (qp->wants_to_send(now)) fifo_.activate(*qp);
-  arm(*qp);
+  const Inbound in{.view = view, .payload = frame.data + view.payload_offset, .now = now};
+  if (is_cnp) [[unlikely]]
+    qp->on_cnp(in);
+  else
+    qp->on_packet(in);
+  attend(*qp, now);
+}
+
+void Worker::attend(Qp& qp, Instant now) {
+  if (const Instant at = qp.next_send(now); at != kNever) scheduler_.schedule(qp, at, now);
+  deadlines_.arm(qp, qp.next_deadline());
 }
 
 void Worker::count_unparsed(ParseStatus status) {
@@ -126,7 +131,7 @@ void Worker::answer_doorbells() {
     Qp* next = qp->next_rung;
     qp->rung.store(false, std::memory_order_seq_cst);
     qp->on_doorbell();
-    fifo_.activate(*qp);
+    activate(*qp);
     qp = next;
   }
 }
@@ -134,36 +139,56 @@ void Worker::answer_doorbells() {
 void Worker::strike_deadlines(Instant now) {
   if (deadlines_.earliest() > now) return;
   while (Qp* qp = deadlines_.take_due(now)) {
-    if (qp->next_deadline() <= now) {
-      qp->on_deadline(now, port_.peer_stalled(*qp->route()));
-      if (qp->wants_to_send(now)) fifo_.activate(*qp);
-    }
-    arm(*qp);
+    if (qp->next_deadline() <= now) qp->on_deadline(now, port_.peer_stalled(*qp->route()));
+    attend(*qp, now);
   }
 }
 
-void Worker::arm(Qp& qp) { deadlines_.arm(qp, qp.next_deadline()); }
-
 std::uint32_t Worker::transmit(Instant now) {
-  std::uint32_t total = 0;
-  // A QP that finds no room waits for the next turn, and does not stand in the way of QPs to other peers.
-  std::size_t without_room = 0;
-  while (total < kMaxFramesPerTurn && without_room < fifo_.size()) {
-    Qp& qp = static_cast<Qp&>(*fifo_.take());
-    if (qp.route() == nullptr || !qp.wants_to_send(now)) continue;
-    bool has_room = true;
-    const std::uint32_t sent = transmit_burst(qp, now, &has_room);
-    total += sent;
-    if (!has_room) {
-      ++env_.counters.tx_no_room;
-      ++without_room;
-    } else {
-      without_room = 0;
+  lacks_room_ = false;
+  std::uint32_t total = env_.cnps.empty() ? 0 : transmit_cnps(now);
+  while (total < kMaxFramesPerTurn) {
+    auto* qp = static_cast<Qp*>(scheduler_.take(now));
+    if (qp == nullptr) break;
+    const Instant at = qp->route() == nullptr ? kNever : qp->next_send(now);
+    if (at > now) {
+      if (at != kNever) scheduler_.schedule(*qp, at, now);
+      continue;
     }
-    if (!has_room || sent == kFramesPerFlow || qp.wants_to_send(now)) fifo_.activate(qp);
-    arm(qp);
+    bool has_room = true;
+    total += transmit_burst(*qp, now, &has_room);
+    if (has_room) {
+      attend(*qp, now);
+      continue;
+    }
+    // It waits for the next turn, and does not stand in the way of QPs to other peers.
+    ++env_.counters.tx_no_room;
+    lacks_room_ = true;
+    scheduler_.block(*qp);
   }
+  scheduler_.unblock();
   return total;
+}
+
+/// CNPs go before all data, and PFC of the data's priority does not hold them back.
+std::uint32_t Worker::transmit_cnps(Instant now) {
+  const unsigned priority = env_.egress.priority_of_dscp(env_.egress.cnp_dscp);
+  if ((scheduler_.pauses().mask(now) >> priority & 1) != 0) return 0;
+  std::uint32_t sent = 0;
+  std::erase_if(env_.cnps, [&](Qp* qp) {
+    std::array<TxSlot, 1> slot;
+    if (port_.tx_reserve(*qp->route(), slot) == 0) {
+      lacks_room_ = true;
+      return false;
+    }
+    const std::array<std::uint32_t, 1> size{qp->build_cnp(slot[0].data)};
+    port_.tx_commit(*qp->route(), size);
+    ++env_.counters.tx_packets;
+    env_.counters.tx_bytes += size[0];
+    ++sent;
+    return true;
+  });
+  return sent;
 }
 
 std::uint32_t Worker::transmit_burst(Qp& qp, Instant now, bool* has_room) {
@@ -171,7 +196,7 @@ std::uint32_t Worker::transmit_burst(Qp& qp, Instant now, bool* has_room) {
   std::array<std::uint32_t, kFramesPerFlow> sizes;
   const std::size_t room = port_.tx_reserve(*qp.route(), slots);
   std::uint32_t count = 0;
-  std::uint64_t bytes = 0;
+  std::uint32_t bytes = 0;
   while (count < room) {
     const std::uint32_t size = qp.next_packet(now, slots[count].data);
     if (size == 0) break;
@@ -180,6 +205,8 @@ std::uint32_t Worker::transmit_burst(Qp& qp, Instant now, bool* has_room) {
   }
   if (room > 0) port_.tx_commit(*qp.route(), {sizes.data(), count});
   *has_room = room > 0;
+  qp.end_burst(now);
+  scheduler_.on_sent(qp, bytes + count * egress::kWireOverheadBytes);
   env_.counters.tx_packets += count;
   env_.counters.tx_bytes += bytes;
   return count;
@@ -195,7 +222,8 @@ void Worker::deliver_events() {
 
 void Worker::forget(Qp& qp) {
   answer_doorbells();
-  fifo_.remove(qp);
+  scheduler_.remove(qp);
+  std::erase(env_.cnps, &qp);
   deadlines_.remove(qp);
 }
 

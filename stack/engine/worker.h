@@ -13,7 +13,7 @@
 
 #include "stack/base/counters.h"
 #include "stack/base/types.h"
-#include "stack/egress/fifo.h"
+#include "stack/egress/scheduler.h"
 #include "stack/engine/baton.h"
 #include "stack/engine/deadlines.h"
 #include "stack/engine/port.h"
@@ -48,13 +48,18 @@ class Worker {
   // Whoever holds the baton.
   TurnResult turn(Instant now, TurnReason reason);
   /// When a turn is needed even if nothing arrives and nobody posts.
-  Instant next_deadline() const { return std::min(deadlines_.earliest(), port_.next_deadline()); }
+  Instant next_deadline() const {
+    return std::min({deadlines_.earliest(), scheduler_.next_deadline(), port_.next_deadline()});
+  }
   Port& port() { return port_; }
   QpEnvironment& env() { return env_; }
   QpTable& qps() { return qps_; }
   void deliver_events();
+  egress::Scheduler& scheduler() { return scheduler_; }
   /// The QP has changed state or route: looks at it in the next turn.
-  void activate(Qp& qp) { fifo_.activate(qp); }
+  void activate(Qp& qp) { scheduler_.schedule(qp, Instant{}, Instant{}); }
+  /// The QP is about to change its route or its priority: activate() follows.
+  void withdraw(Qp& qp) { scheduler_.remove(qp); }
   /// The QP is about to be destroyed.
   void forget(Qp& qp);
 
@@ -69,8 +74,10 @@ class Worker {
   void answer_doorbells();
   void strike_deadlines(Instant now);
   std::uint32_t transmit(Instant now);
+  std::uint32_t transmit_cnps(Instant now);
   std::uint32_t transmit_burst(Qp& qp, Instant now, bool* has_room);
-  void arm(Qp& qp);
+  /// Whatever has happened to the QP: when it sends next, and when it is to be looked at.
+  void attend(Qp& qp, Instant now);
   void count_unparsed(ParseStatus status);
 
   Baton baton_;
@@ -78,7 +85,8 @@ class Worker {
   EventSink& events_;
   QpEnvironment env_;
   QpTable qps_;
-  egress::Fifo fifo_;
+  egress::Scheduler scheduler_;
+  bool lacks_room_ = false;  ///< at the end of the turn something waited for room in the link
   DeadlineHeap<Qp> deadlines_;
   alignas(64) std::atomic<Qp*> rung_{nullptr};
 };

@@ -122,6 +122,7 @@ void Completer::on_acknowledge(const Inbound& in) {
   bool complete = true;
   if (!last_acked.before(before)) complete = complete_through(last_acked);
   if (requester.unacked_psn() != before) note_progress(in.now);
+  qp_.note_answer(in, kind != AethKind::kAck);
   if (!complete) return on_implied_nak(in.now);
   switch (kind) {
     case AethKind::kAck:
@@ -152,6 +153,7 @@ void Completer::on_implied_nak(Instant now) {
   ++qp_.counters().implied_nak_seq_err;
   rewound_ = true;
   qp_.requester().rewind_to(qp_.requester().unacked_psn());
+  qp_.note_loss(now, CcLoss::kNakSequence);
   restart_timer(now);
 }
 
@@ -161,6 +163,7 @@ void Completer::on_sequence_nak(Psn psn, Instant now) {
   if (rewound_) return;
   rewound_ = true;
   qp_.requester().rewind_to(psn);
+  qp_.note_loss(now, CcLoss::kNakSequence);
   restart_timer(now);
 }
 
@@ -175,6 +178,7 @@ void Completer::on_rnr_nak(Psn psn, std::uint8_t timer_code, Instant now) {
   }
   qp_.requester().rewind_to(psn);
   qp_.requester().pause_until(now + rnr_timer(timer_code));
+  qp_.note_loss(now, CcLoss::kRnr);
   restart_timer(now);
 }
 
@@ -225,6 +229,7 @@ void Completer::on_read_response(const Inbound& in) {
   if (is_last) complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
+  qp_.note_answer(in, false);
 }
 
 void Completer::on_atomic_response(const Inbound& in) {
@@ -253,6 +258,7 @@ void Completer::on_atomic_response(const Inbound& in) {
   complete_oldest(WcStatus::kSuccess);
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
+  qp_.note_answer(in, false);
 }
 
 void Completer::on_deadline(Instant now, bool peer_stalled) {
@@ -271,6 +277,7 @@ void Completer::on_deadline(Instant now, bool peer_stalled) {
   }
   ++qp_.counters().local_ack_timeout_err;
   if (!use_retry()) return;
+  qp_.note_loss(now, CcLoss::kTimeout);
   // A gap seen after this retransmission is a new one.
   rewound_ = false;
   qp_.requester().rewind_to(qp_.requester().unacked_psn());

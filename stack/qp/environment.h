@@ -3,13 +3,17 @@
 
 #include <vector>
 
+#include "cc/congestion_control.h"
 #include "stack/base/counters.h"
 #include "stack/base/types.h"
+#include "stack/egress/settings.h"
 #include "stack/mem/memory.h"
 #include "stack/qp/window.h"
 #include "stack/queues/completion_queue.h"
 
 namespace roci {
+
+class Qp;
 
 /// Owner: whoever holds the baton.
 struct QpEnvironment {
@@ -17,9 +21,13 @@ struct QpEnvironment {
 
   Instant now{};  ///< of the turn under way
   WindowPolicy window;
+  CcSpec cc;
+  CcPath cc_path;  ///< of a path as good as the port; MTU and headers are the QP's own
+  egress::Settings egress;
   MrTable mrs;
   Counters& counters;
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events
+  std::vector<Qp*> cnps;           ///< QPs that owe their peer a CNP, each once
   std::vector<AsyncEvent> events;  ///< raised since the last delivery of events
 
   /// Adds a CQE. A full CQ loses it: counted, the CQ's error event is raised once, and false.

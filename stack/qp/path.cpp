@@ -4,6 +4,7 @@
 
 #include "stack/base/bytes.h"
 #include "stack/wire/icrc.h"
+#include "stack/wire/traffic_class.h"
 
 namespace roci {
 namespace {
@@ -42,11 +43,14 @@ std::uint16_t udp_source_port(std::uint32_t flow_label, Qpn local, Qpn remote) {
   return static_cast<std::uint16_t>(0xc000 | ((label & 0x3fff) ^ (label >> 14)));
 }
 
-void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t udp_port, Qpn dest_qpn) {
+void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t udp_port, Qpn dest_qpn,
+               bool ecn_capable) {
   source_ = source;
   destination_ = av.dgid;
   dest_qpn_ = dest_qpn;
   is_v4_ = av.dgid.is_v4();
+  traffic_class_ = av.traffic_class;
+  data_traffic_class_ = ecn_capable ? with_ecn(av.traffic_class, Ecn::kEct0) : av.traffic_class;
   l3_bytes_ = is_v4_ ? Ipv4Header::kSize : Ipv6Header::kSize;
   headers_ = {};
   std::byte* out = headers_.data();
@@ -92,6 +96,7 @@ std::byte* Path::open(std::byte* frame, const Route& route, const PacketPlan& pl
     std::memcpy(l3, headers_.data(), Ipv6Header::kSize + UdpHeader::kSize);
     store_be<std::uint16_t>(l3 + kIpv6PayloadLengthOffset, static_cast<std::uint16_t>(udp_bytes));
   }
+  if (plan.carries_data && data_traffic_class_ != traffic_class_) set_traffic_class(l3, is_v4_, data_traffic_class_);
   std::byte* udp = l3 + l3_bytes_;
   store_be<std::uint16_t>(udp + kUdpLengthOffset, static_cast<std::uint16_t>(udp_bytes));
   std::byte* bth = udp + UdpHeader::kSize;
@@ -102,9 +107,18 @@ std::byte* Path::open(std::byte* frame, const Route& route, const PacketPlan& pl
   header.pkey = kDefaultPkey;
   header.dest_qpn = dest_qpn_;
   header.ack_req = plan.ack_requested;
+  header.becn = plan.becn;
   header.psn = plan.psn;
   header.write(bth);
   return bth + Bth::kSize;
+}
+
+std::uint32_t Path::build_cnp(std::byte* frame, const Route& route, std::uint8_t dscp) const {
+  const PacketPlan plan{.opcode = Opcode::kCnp, .psn = Psn{0}, .becn = true};
+  std::byte* reserved = open(frame, route, plan);
+  std::memset(reserved, 0, opcode_info(Opcode::kCnp).extension_bytes);
+  set_traffic_class(frame + route.l2_bytes, is_v4_, static_cast<std::uint8_t>(dscp << 2));
+  return close(frame, route, plan);
 }
 
 std::uint32_t Path::close(std::byte* frame, const Route& route, const PacketPlan& plan) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stack/wire/traffic_class.h"
+
 namespace roci {
 namespace {
 
@@ -37,6 +39,8 @@ void Qp::on_packet(const Inbound& in) {
     ++(in.view.source() != path_.destination() ? counters().rx_wrong_source : counters().rx_wrong_destination);
     return;
   }
+  if (ecn_of(in.view.traffic_class) == Ecn::kCe) [[unlikely]]
+    on_marked(in.now);
   if (!info.is_response()) {
     if (now == QpState::kRtr && !std::exchange(communication_established_, true))
       env_.raise({.type = AsyncEventType::kCommEst, .qp = this});
@@ -58,27 +62,66 @@ void Qp::on_packet(const Inbound& in) {
   check_lost_completion();
 }
 
-bool Qp::wants_to_send(Instant now) {
-  if (responder_.has_response()) return true;
-  return (state() == QpState::kRts || state() == QpState::kSqd) && requester_.can_send(now);
+Instant Qp::next_send(Instant now) {
+  if (responder_.has_response() && !responder_.next_is_data()) return now;
+  const bool has_request = (state() == QpState::kRts || state() == QpState::kSqd) && requester_.can_send(now);
+  return has_request || responder_.has_response() ? pacer.next() : kNever;
 }
 
 std::uint32_t Qp::next_packet(Instant now, std::byte* frame) {
   responder_turn_ = !responder_turn_;
-  if (responder_turn_ && responder_.has_response()) {
-    const std::uint32_t bytes = responder_.next_packet(*route_, frame);
-    if (bytes != 0) return bytes;
-  }
-  if (state() == QpState::kRts || state() == QpState::kSqd) {
-    const bool awaited = requester_.awaits_answer();
-    const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
-    if (bytes != 0) {
-      completer_.on_sent(now, awaited);
-      return bytes;
-    }
+  std::uint32_t bytes = responder_turn_ ? next_response(now, frame) : 0;
+  if (bytes == 0) bytes = next_request(now, frame);
+  return bytes != 0 ? bytes : next_response(now, frame);
+}
+
+std::uint32_t Qp::next_response(Instant now, std::byte* frame) {
+  if (!responder_.has_response()) return 0;
+  const bool is_data = responder_.next_is_data();
+  if (is_data && now < pacer.next()) return 0;
+  const std::uint32_t bytes = responder_.next_packet(*route_, frame);
+  if (is_data && bytes != 0 && congestion_ != nullptr) congestion_->on_sent(now, bytes, env_.egress.catch_up);
+  return bytes;
+}
+
+std::uint32_t Qp::next_request(Instant now, std::byte* frame) {
+  if (now < pacer.next() || (state() != QpState::kRts && state() != QpState::kSqd)) return 0;
+  const bool awaited = requester_.awaits_answer();
+  const bool resumes = !requester_.has_outstanding();
+  const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
+  if (bytes == 0) {
     check_failed_wqe();
+    return 0;
   }
-  return responder_.has_response() ? responder_.next_packet(*route_, frame) : 0;
+  completer_.on_sent(now, awaited);
+  if (congestion_ != nullptr) {
+    if (resumes) congestion_->on_idle_resume(now);
+    congestion_->on_sent(now, bytes, env_.egress.catch_up);
+    congestion_->on_request_sent(now, requester_.next_psn());
+  }
+  return bytes;
+}
+
+void Qp::on_marked(Instant now) {
+  ++counters().np_ecn_marked_roce_packets;
+  if (congestion_ == nullptr || !congestion_->on_marked(now) || std::exchange(cnp_due_, true)) return;
+  env_.cnps.push_back(this);
+}
+
+std::uint32_t Qp::build_cnp(std::byte* frame) {
+  cnp_due_ = false;
+  ++counters().np_cnp_sent;
+  return path_.build_cnp(frame, *route_, env_.egress.cnp_dscp);
+}
+
+void Qp::on_cnp(const Inbound& in) {
+  if (state() != QpState::kRts || congestion_ == nullptr || !path_.is_reverse_of(in.view)) {
+    ++counters().rp_cnp_ignored;
+    return;
+  }
+  ++counters().rp_cnp_handled;
+  congestion_->on_cnp(in.now);
+  obey_window();
 }
 
 void Qp::on_doorbell() {
@@ -86,12 +129,17 @@ void Qp::on_doorbell() {
 }
 
 Instant Qp::next_deadline() const {
-  if (state() != QpState::kRts && state() != QpState::kSqd) return kNever;
+  const Instant of_congestion = congestion_ != nullptr ? congestion_->deadline() : kNever;
+  if (state() != QpState::kRts && state() != QpState::kSqd) return of_congestion;
   const Instant paused = requester_.paused_until();
-  return std::min(completer_.next_deadline(), paused == Instant{} ? kNever : paused);
+  return std::min({completer_.next_deadline(), paused == Instant{} ? kNever : paused, of_congestion});
 }
 
 void Qp::on_deadline(Instant now, bool peer_stalled) {
+  if (congestion_ != nullptr) {
+    congestion_->on_deadline(now);
+    obey_window();
+  }
   if (state() != QpState::kRts && state() != QpState::kSqd) return;
   if (now >= requester_.paused_until()) requester_.pause_until({});
   completer_.on_deadline(now, peer_stalled);
@@ -176,8 +224,44 @@ void Qp::note_srq_consumed() {
 bool Qp::invalidate(RKey) { return false; }
 
 void Qp::set_route(Route* route, const IpAddress& source, const AddressVector& av, Qpn dest_qpn) {
+  const egress::Settings& settings = env_.egress;
+  const bool marked = settings.marks_data && av.traffic_class >> 2 == 0;
+  AddressVector used = av;
+  if (marked) used.traffic_class = static_cast<std::uint8_t>(settings.dscp << 2 | (av.traffic_class & 3));
   route_ = route;
-  path_.set(source, av, udp_source_port(av.flow_label, qpn(), dest_qpn), dest_qpn);
+  if (env_.cc.make != nullptr && congestion_ == nullptr) congestion_ = std::make_unique<Congestion>(env_.cc, pacer);
+  constexpr std::uint32_t kMarkNeeds = kCcCnp | kCcEcnEcho;
+  const bool ecn_capable = congestion_ != nullptr && (congestion_->needs() & kMarkNeeds) != 0;
+  path_.set(source, used, udp_source_port(av.flow_label, qpn(), dest_qpn), dest_qpn, ecn_capable);
+  priority = settings.trust == egress::Trust::kPcp ? av.sl & 7 : settings.priority_of_dscp(used.traffic_class >> 2);
+}
+
+/// Once the path is known. A controller lives from RTR on, since responses may meet congestion too.
+void Qp::start_congestion() {
+  window_packets_ = env_.window.packets;
+  if (congestion_ == nullptr) return;
+  CcPath path = env_.cc_path;
+  path.mtu_bytes = mtu();
+  path.header_bytes = path_.full_packet_overhead() + egress::kWireOverheadBytes;
+  congestion_->start(path, env_.now);
+  obey_window();
+}
+
+void Qp::note_answer(const Inbound& in, bool nak) {
+  if (congestion_ == nullptr) return;
+  congestion_->on_ack(in.now, requester_.unacked_psn(), requester_.next_psn(), in.view.bth.becn, nak);
+  obey_window();
+}
+
+void Qp::note_loss(Instant now, CcLoss loss) {
+  if (congestion_ == nullptr) return;
+  congestion_->on_loss(now, loss, mtu());
+  obey_window();
+}
+
+void Qp::obey_window() {
+  const std::uint64_t packets = std::max<std::uint64_t>(1, congestion_->window_bytes() >> mtu_shift_);
+  window_packets_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(env_.window.packets, packets));
 }
 
 void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
@@ -201,9 +285,13 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   if ((mask & kQpDestQpn) != 0) attr_.dest_qpn = attr.dest_qpn;
   if ((mask & kQpEnSqdAsyncNotify) != 0) attr_.en_sqd_async_notify = attr.en_sqd_async_notify;
   if ((mask & kQpStateAttr) == 0 || attr.state == state()) return;
-  if (attr.state == QpState::kRtr) responder_.start(attr_.rq_psn);
+  if (attr.state == QpState::kRtr) {
+    responder_.start(attr_.rq_psn);
+    start_congestion();
+  }
   if (attr.state == QpState::kRts && state() == QpState::kRtr) {
     requester_.start(attr_.sq_psn);
+    if (congestion_ != nullptr) congestion_->start_requests(attr_.sq_psn);
     completer_.start();
   }
   move_to(attr.state);

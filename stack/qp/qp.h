@@ -7,9 +7,10 @@
 
 #include "stack/base/deadline_hook.h"
 #include "stack/base/types.h"
-#include "stack/egress/fifo.h"
+#include "stack/egress/flow.h"
 #include "stack/qp/attributes.h"
 #include "stack/qp/completer.h"
+#include "stack/qp/congestion.h"
 #include "stack/qp/environment.h"
 #include "stack/qp/inbound.h"
 #include "stack/qp/path.h"
@@ -58,15 +59,22 @@ class Qp : public egress::Flow, public DeadlineHook {
   QpEnvironment& env() { return env_; }
   Counters& counters() { return env_.counters; }
   const WindowPolicy& window() const { return env_.window; }
+  /// Packets that may be outstanding.
+  std::uint32_t window_packets() const { return window_packets_; }
+  /// Null without congestion control.
+  Congestion* congestion() const { return congestion_.get(); }
   const Path& path() const { return path_; }
   std::uint32_t mtu() const { return 1u << mtu_shift_; }
   std::uint32_t mtu_shift() const { return mtu_shift_; }
   Requester& requester() { return requester_; }
   /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
   void enter_error();
-  /// A receive WQE was taken: the SRQ's limit may have been reached.
   /// Adds a CQE of this QP. If the CQ is full the QP is to go to the error state, once what is under way is done.
   void complete(Cq& cq, const Cqe& cqe);
+  /// For congestion control: an answer was taken, and a loss noticed.
+  void note_answer(const Inbound& in, bool nak);
+  void note_loss(Instant now, CcLoss loss);
+  /// A receive WQE was taken: the SRQ's limit may have been reached.
   void note_srq_consumed();
   /// Takes the rights of `rkey` away; false if it is no key that a peer may invalidate.
   bool invalidate(RKey rkey);
@@ -74,10 +82,18 @@ class Qp : public egress::Flow, public DeadlineHook {
   // Worker.
   Route* route() const { return route_; }
   void on_packet(const Inbound& in);
-  /// True if next_packet() has something to send now.
-  bool wants_to_send(Instant now);
+  /// When next_packet() has something to send: `now` or before, when its pacer allows, or kNever.
+  Instant next_send(Instant now);
   /// Builds the next packet in `frame`; returns its size in bytes, or 0.
   std::uint32_t next_packet(Instant now, std::byte* frame);
+  /// The packets of a burst have been built.
+  void end_burst(Instant now) {
+    if (congestion_ != nullptr) congestion_->end_burst(now);
+  }
+  /// The peer says that what this QP sends meets congestion.
+  void on_cnp(const Inbound& in);
+  /// Builds the CNP that is owed; returns its size in bytes.
+  std::uint32_t build_cnp(std::byte* frame);
   /// The doorbell was rung: new WQEs, which are flushed if the QP is in error.
   void on_doorbell();
   Instant next_deadline() const;
@@ -95,6 +111,11 @@ class Qp : public egress::Flow, public DeadlineHook {
   Qp* next_rung = nullptr;
 
  private:
+  std::uint32_t next_request(Instant now, std::byte* frame);
+  std::uint32_t next_response(Instant now, std::byte* frame);
+  void on_marked(Instant now);
+  void start_congestion();
+  void obey_window();
   void move_to(QpState target);
   void flush();
   void complete_flushed_receives();
@@ -111,6 +132,9 @@ class Qp : public egress::Flow, public DeadlineHook {
   bool responder_turn_ = false;  ///< responses and requests alternate
   bool communication_established_ = false;
   bool lost_completion_ = false;  ///< a CQ was full
+  bool cnp_due_ = false;          ///< this QP is in env_.cnps
+  std::uint32_t window_packets_ = 0;
+  std::unique_ptr<Congestion> congestion_;
   Path path_;
   QpAttr attr_;
   SendQueue sq_;

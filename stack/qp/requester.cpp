@@ -62,7 +62,7 @@ bool Requester::has_credit(const SendWqe& wqe) const {
 bool Requester::can_send(Instant now) {
   if (now < paused_until_ || next_index_ == qp_.sq().tail()) return false;
   if (has_failed() && next_index_ == failed_index_) return false;
-  if (next_psn_.distance_from(unacked_psn_) >= static_cast<std::int32_t>(qp_.window().packets)) return false;
+  if (next_psn_.distance_from(unacked_psn_) >= static_cast<std::int32_t>(qp_.window_packets())) return false;
   const SendWqe& wqe = qp_.sq().at(next_index_);
   // With no resources for READs at all the WQE fails; see next_packet().
   if (wqe.is_read_or_atomic() && reads_sent_ > 0 && reads_sent_ >= qp_.attr().max_rd_atomic) return false;
@@ -119,7 +119,8 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
       .psn = next_psn_,
       .payload_bytes = payload,
       .ack_requested = wants_ack(next_psn_, is_last),
-      .solicited = is_last && (wqe.flags & kSendSolicited) != 0 && wqe.opcode != WrOpcode::kRdmaWrite};
+      .solicited = is_last && (wqe.flags & kSendSolicited) != 0 && wqe.opcode != WrOpcode::kRdmaWrite,
+      .carries_data = true};
   std::byte* out = qp_.path().open(frame, route, plan);
   if (operation == Operation::kRdmaWrite && next_offset_ == 0) {
     Reth{.va = wqe.remote_addr, .rkey = wqe.rkey, .dma_length = wqe.length}.write(out);
@@ -146,7 +147,7 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
 }
 
 std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std::byte* frame) {
-  PacketPlan plan{.opcode = Opcode::kRcReadRequest, .psn = next_psn_, .ack_requested = true};
+  PacketPlan plan{.opcode = Opcode::kRcReadRequest, .psn = next_psn_, .ack_requested = true, .carries_data = true};
   std::byte* out = qp_.path().open(frame, route, plan);
   // After a rewind only what is missing is asked for again (IBTA 9.7.5.1.3): never more than the part that was asked
   // for before, which the responder would not take for a duplicate.
@@ -169,8 +170,10 @@ std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std:
 
 std::uint32_t Requester::build_atomic(const SendWqe& wqe, const Route& route, std::byte* frame) {
   const bool is_swap = wqe.opcode == WrOpcode::kAtomicCmpSwp;
-  PacketPlan plan{
-      .opcode = is_swap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd, .psn = next_psn_, .ack_requested = true};
+  PacketPlan plan{.opcode = is_swap ? Opcode::kRcCompareSwap : Opcode::kRcFetchAdd,
+                  .psn = next_psn_,
+                  .ack_requested = true,
+                  .carries_data = true};
   std::byte* out = qp_.path().open(frame, route, plan);
   AtomicEth{.va = wqe.remote_addr,
             .rkey = wqe.rkey,

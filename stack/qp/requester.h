@@ -39,6 +39,7 @@ class Requester {
 
   Psn unacked_psn() const { return unacked_psn_; }
   Psn end_psn() const { return end_psn_; }
+  Psn next_psn() const { return next_psn_; }
   /// True if an answer was asked for, by an AckReq bit or a READ or atomic, that has not come. While it is false there
   /// is more to send, so that one will be.
   bool awaits_answer() const { return !last_ack_request_.before(unacked_psn_) && last_ack_request_.before(next_psn_); }

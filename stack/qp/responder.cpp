@@ -377,7 +377,8 @@ std::uint32_t Responder::build_read_response(const Route& route, std::byte* fram
                                               : (is_last ? Position::kLast : Position::kMiddle);
   PacketPlan plan{.opcode = send_opcode(Transport::kRc, Operation::kRdmaReadResponse, position, false, false),
                   .psn = response.next_psn,
-                  .payload_bytes = bytes};
+                  .payload_bytes = bytes,
+                  .carries_data = true};
   std::byte* out = qp_.path().open(frame, route, plan);
   if (position != Position::kMiddle) {
     Aeth{.syndrome = ack_syndrome(credits()), .msn = msn_}.write(out);
@@ -413,7 +414,8 @@ std::uint32_t Responder::build_atomic_response(const Route& route, std::byte* fr
 }
 
 std::uint32_t Responder::build_acknowledge(const Route& route, std::byte* frame, Psn psn, std::uint8_t syndrome) {
-  PacketPlan plan{.opcode = Opcode::kRcAcknowledge, .psn = psn};
+  const bool echo = qp_.congestion() != nullptr && qp_.congestion()->take_echo();
+  PacketPlan plan{.opcode = Opcode::kRcAcknowledge, .psn = psn, .becn = echo};
   Aeth{.syndrome = syndrome, .msn = msn_}.write(qp_.path().open(frame, route, plan));
   return qp_.path().close(frame, route, plan);
 }

@@ -30,6 +30,8 @@ class Responder {
 
   void on_request(const Inbound& in);
 
+  /// The next packet is of a READ response: data, as requests are.
+  bool next_is_data() { return !responses_.empty() && !responses_.front().is_atomic; }
   bool has_response() const { return !responses_.empty() || nak_ != Fault::kNone || ack_due_; }
   /// Builds the next response, ACK or NAK in `frame`; returns its size in bytes, or 0 if there is none.
   std::uint32_t next_packet(const Route& route, std::byte* frame);

@@ -62,13 +62,12 @@ struct Bth {
             .psn = Psn(load_be24(p + 9))};
   }
   void write(std::byte* p) const {
-    p[0] = std::byte{opcode};
-    p[1] = static_cast<std::byte>(solicited << 7 | mig_req << 6 | pad_count << 4 | tver);
-    store_be<std::uint16_t>(p + 2, pkey);
-    p[4] = static_cast<std::byte>(fecn << 7 | becn << 6 | reserved6);
-    store_be24(p + 5, dest_qpn.value);
-    p[8] = static_cast<std::byte>(ack_req << 7 | reserved7);
-    store_be24(p + 9, psn.value());
+    const auto bit = [](bool value, int place) { return std::uint32_t{value} << place; };
+    store_be<std::uint32_t>(p, std::uint32_t{opcode} << 24 | bit(solicited, 23) | bit(mig_req, 22) |
+                                   std::uint32_t{pad_count} << 20 | std::uint32_t{tver} << 16 | pkey);
+    store_be<std::uint32_t>(
+        p + 4, bit(fecn, 31) | bit(becn, 30) | std::uint32_t{reserved6} << 24 | (dest_qpn.value & Qpn::kMask));
+    store_be<std::uint32_t>(p + 8, bit(ack_req, 31) | std::uint32_t{reserved7} << 24 | psn.value());
   }
   bool operator==(const Bth&) const = default;
 };

@@ -21,7 +21,7 @@ std::uint64_t dropped_before_packet(const Counters& c) {
 
 /// Packets that the worker or the QP's door turned away.
 std::uint64_t dropped_at_door(const Counters& c) {
-  return c.rx_cnp_ignored + c.rx_bad_pkey + c.rx_unknown_qp + c.rx_unknown_opcode + c.rx_qp_not_ready +
+  return c.rp_cnp_ignored + c.rx_bad_pkey + c.rx_unknown_qp + c.rx_unknown_opcode + c.rx_qp_not_ready +
          c.rx_wrong_source + c.rx_wrong_destination;
 }
 

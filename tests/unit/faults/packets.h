@@ -20,7 +20,7 @@ inline Bytes make_frame(Opcode opcode, std::uint32_t psn, std::uint32_t dest_qpn
   const IpAddress target =
       is_v4 ? IpAddress::v4(0xc612'0002) : IpAddress{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
   Path path;
-  path.set(source, {.dgid = target, .traffic_class = 0x02}, 0xc000, Qpn{dest_qpn});
+  path.set(source, {.dgid = target, .traffic_class = 0x02}, 0xc000, Qpn{dest_qpn}, false);
   Route route;
   store_be<std::uint16_t>(route.l2.data() + 12, is_v4 ? 0x0800 : 0x86dd);
   Bytes frame(4272);

@@ -1,0 +1,64 @@
+#include "stack/egress/scheduler.h"
+
+namespace roci::egress {
+namespace {
+
+/// No frame is longer, so a class can always pay for one.
+constexpr std::uint32_t kMinQuantumBytes = 4608;
+
+}  // namespace
+
+void Scheduler::configure(const Settings& settings) {
+  settings_ = settings;
+  classes_.configure(settings.tc_bw, kMinQuantumBytes);
+}
+
+void Scheduler::schedule_paced(Flow& flow, Instant at, Instant now) {
+  if (flow.flow_state == FlowState::kBlocked) return;
+  if (flow.flow_state == FlowState::kPaced) {
+    if (at == flow.send_at) return;
+    wheel_.remove(flow);
+  }
+  if (at <= now) return make_ready(flow);
+  flow.flow_state = FlowState::kPaced;
+  wheel_.insert(flow, at, now);
+}
+
+void Scheduler::release_due(Instant now) {
+  wheel_.expire(now, [this](Flow& flow) { make_ready(flow); });
+}
+
+/// Priorities of one class take turns.
+unsigned Scheduler::choose_priority(std::uint8_t eligible) {
+  const unsigned traffic_class = classes_.pick(classes_of(eligible), classes_of(ready_));
+  do last_priority_ = (last_priority_ + 1) % kPriorities;
+  while ((eligible >> last_priority_ & 1) == 0 || settings_.prio_tc[last_priority_] != traffic_class);
+  return last_priority_;
+}
+
+std::uint8_t Scheduler::classes_of(std::uint8_t priorities) const {
+  unsigned classes = 0;
+  for (unsigned priority = 0; priority < kPriorities; ++priority)
+    if ((priorities >> priority & 1) != 0) classes |= 1u << settings_.prio_tc[priority];
+  return static_cast<std::uint8_t>(classes);
+}
+
+void Scheduler::remove(Flow& flow) {
+  switch (flow.flow_state) {
+    case FlowState::kReady:
+      queues_[flow.priority].remove(flow);
+      if (queues_[flow.priority].empty()) ready_ = static_cast<std::uint8_t>(ready_ & ~(1u << flow.priority));
+      break;
+    case FlowState::kPaced:
+      wheel_.remove(flow);
+      break;
+    case FlowState::kBlocked:
+      blocked_.remove(flow);
+      break;
+    case FlowState::kIdle:
+      break;
+  }
+  flow.flow_state = FlowState::kIdle;
+}
+
+}  // namespace roci::egress
