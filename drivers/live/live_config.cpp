@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "drivers/faults/fault_script.h"
+#include "stack/egress/settings_text.h"
 
 namespace roci {
 namespace {
@@ -158,26 +159,47 @@ std::string apply_faults(std::string_view value, LiveConfig* config) {
   return read_fault_script(config->faults, &script, &error) ? std::string() : error;
 }
 
-constexpr auto kSettings = std::to_array<Setting>({
-    {"link", "ROCI_LINK", "LINK",
-     "what the device is joined to: cable:NAME (default cable:default) or netdev:INTERFACE", false, apply_link},
-    {"name", "ROCI_NAME", "DEVICE", "name of the device (default roci0)", false, apply_device_name},
-    {"ip", "ROCI_IP", "A/LEN", "an address of the device; may be repeated (default: the link's choice)", true,
-     apply_addresses},
-    {"host", "ROCI_HOST", "NAME", "the host that the process is part of: one MAC, one address", false, apply_host},
-    {"mtu", "ROCI_MTU", "BYTES", "path MTU of the port: 256, 512, 1024, 2048 or 4096 (default 4096)", false, apply_mtu},
-    {"progress", "ROCI_PROGRESS", "MODE", "who does the work: inline (calls of the program), thread, or auto (default)",
-     false, apply_progress},
-    {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
-    {"faults", "ROCI_FAULTS", "FILE", "a script of what is to go wrong on the link", false, apply_faults},
-});
+template <std::size_t index>
+std::string apply_egress(std::string_view value, LiveConfig* config) {
+  return egress::setting_texts()[index].apply(value, &config->egress);
+}
+
+template <std::size_t index>
+Setting egress_setting(const char* variable) {
+  const egress::SettingText& text = egress::setting_texts()[index];
+  return {text.name, variable, text.form, text.description, false, apply_egress<index>};
+}
+
+const std::vector<Setting>& all_settings() {
+  static const std::vector<Setting> all{
+      {"link", "ROCI_LINK", "LINK",
+       "what the device is joined to: cable:NAME (default cable:default) or netdev:INTERFACE", false, apply_link},
+      {"name", "ROCI_NAME", "DEVICE", "name of the device (default roci0)", false, apply_device_name},
+      {"ip", "ROCI_IP", "A/LEN", "an address of the device; may be repeated (default: the link's choice)", true,
+       apply_addresses},
+      {"host", "ROCI_HOST", "NAME", "the host that the process is part of: one MAC, one address", false, apply_host},
+      {"mtu", "ROCI_MTU", "BYTES", "path MTU of the port: 256, 512, 1024, 2048 or 4096 (default 4096)", false,
+       apply_mtu},
+      {"progress", "ROCI_PROGRESS", "MODE",
+       "who does the work: inline (calls of the program), thread, or auto (default)", false, apply_progress},
+      {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
+      {"faults", "ROCI_FAULTS", "FILE", "a script of what is to go wrong on the link", false, apply_faults},
+      egress_setting<0>("ROCI_PFC"),
+      egress_setting<1>("ROCI_TRUST"),
+      egress_setting<2>("ROCI_PRIO_TC"),
+      egress_setting<3>("ROCI_TC_BW"),
+      egress_setting<4>("ROCI_CNP_DSCP"),
+      egress_setting<5>("ROCI_DSCP"),
+  };
+  return all;
+}
 
 }  // namespace
 
-std::span<const Setting> settings() { return kSettings; }
+std::span<const Setting> settings() { return all_settings(); }
 
 bool parse_live_config(const Environment& environment, LiveConfig* config, std::string* error) {
-  for (const Setting& setting : kSettings) {
+  for (const Setting& setting : settings()) {
     const char* value = environment(setting.variable);
     if (value == nullptr || *value == '\0') continue;
     if (std::string wrong = setting.apply(value, config); !wrong.empty()) {

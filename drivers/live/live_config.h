@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stack/base/nearest_name.h"
+#include "stack/egress/settings.h"
 #include "stack/wire/address.h"
 
 namespace roci {
@@ -36,6 +37,7 @@ struct LiveConfig {
   std::string faults;               ///< path of a fault script; empty: none
   std::string progress = "auto";    ///< auto, inline or thread
   std::uint32_t mtu_bytes = 4096;   ///< RoCE path MTU: payload of a packet
+  egress::Settings egress;
 };
 
 /// One setting: --NAME of `roci run`, `NAME` in roci.toml, `variable` in the environment.

@@ -24,8 +24,36 @@ void EventQueue::Functions::on_event(Instant, std::uint64_t argument) {
 }
 
 void EventQueue::schedule(Instant at, EventTarget& target, std::uint64_t argument) {
-  heap_.push_back({std::max(at, now_), order_++, &target, argument});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  const Event event{std::max(at, now_), order_++, &target, argument};
+  std::size_t hole = heap_.size();
+  heap_.push_back(event);
+  while (hole > 0) {
+    const std::size_t parent = (hole - 1) / kArity;
+    if (!earlier(event, heap_[parent])) break;
+    heap_[hole] = heap_[parent];
+    hole = parent;
+  }
+  heap_[hole] = event;
+}
+
+EventQueue::Event EventQueue::pop() {
+  const Event first = heap_.front();
+  const Event last = heap_.back();
+  heap_.pop_back();
+  const std::size_t size = heap_.size();
+  if (size == 0) return first;
+  std::size_t hole = 0;
+  for (std::size_t child = 1; child < size; child = hole * kArity + 1) {
+    std::size_t least = child;
+    const std::size_t end = std::min(child + kArity, size);
+    for (std::size_t i = child + 1; i < end; ++i)
+      if (earlier(heap_[i], heap_[least])) least = i;
+    if (!earlier(heap_[least], last)) break;
+    heap_[hole] = heap_[least];
+    hole = least;
+  }
+  heap_[hole] = last;
+  return first;
 }
 
 void EventQueue::call_at(Instant at, std::function<void()> function) {
@@ -34,9 +62,7 @@ void EventQueue::call_at(Instant at, std::function<void()> function) {
 
 bool EventQueue::step() {
   if (heap_.empty()) return false;
-  std::pop_heap(heap_.begin(), heap_.end(), later);
-  const Event event = heap_.back();
-  heap_.pop_back();
+  const Event event = pop();
   now_ = event.at;
   ++events_run_;
   event.target->on_event(now_, event.argument);

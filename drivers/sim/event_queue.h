@@ -2,6 +2,7 @@
 // were scheduled, so a run is the same each time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -52,10 +53,13 @@ class EventQueue {
     std::vector<std::uint64_t> free_;
   };
 
-  /// Heap order: the later event below.
-  static bool later(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  static constexpr std::size_t kArity = 4;
 
-  std::vector<Event> heap_;
+  static bool earlier(const Event& a, const Event& b) { return a.at != b.at ? a.at < b.at : a.order < b.order; }
+  /// Takes the earliest event out; there is one.
+  Event pop();
+
+  std::vector<Event> heap_;  ///< each event before its kArity children
   Functions functions_;
   Instant now_{};
   std::uint64_t order_ = 0;

@@ -11,15 +11,16 @@ enum Stream : std::uint64_t { kEntropyStream = 1, kJitterStream = 2, kStreamsPer
 
 }  // namespace
 
-SimHost::SimHost(Network& network, std::uint32_t number, std::uint64_t seed, const HostConfig& config)
-    : events_(network.events()),
+SimHost::SimHost(EventQueue& events, std::unique_ptr<HostPort> port, std::uint32_t number, std::uint64_t seed,
+                 const HostConfig& config)
+    : events_(events),
       number_(number),
       config_(config),
       entropy_(seed, number * kStreamsPerHost + kEntropyStream),
       jitter_(seed, number * kStreamsPerHost + kJitterStream) {
-  auto sim_port = std::make_unique<SimPort>(network, number, *this);
-  sim_port_ = sim_port.get();
-  port_ = std::move(sim_port);
+  host_port_ = port.get();
+  host_port_->set_listener(*this);
+  port_ = std::move(port);
   if (config.decorate) port_ = config.decorate(std::move(port_));
   device_ = std::make_unique<Device>(*port_, *this, *this, counters_, config.device);
 }
@@ -58,20 +59,20 @@ void SimHost::turn(Instant now) {
   earliest_turn_ = now + config_.turn_time;
   const TurnResult result = device_->worker().turn(now, TurnReason::kPoll);
   if (application_) application_();
-  if (result.more_to_do || device_->worker().has_rung() || sim_port_->has_frames()) request_turn();
-  if (result.waits_for_room && sim_port_->room_at() != Instant{}) turn_at(sim_port_->room_at());
+  if (result.more_to_do || device_->worker().has_rung() || host_port_->has_frames()) request_turn();
+  if (result.waits_for_room && host_port_->room_at() != Instant{}) turn_at(host_port_->room_at());
   const Instant deadline = device_->worker().next_deadline();
   if (deadline != kNever) turn_at(deadline);
 }
 
 void SimHost::stop(bool known) {
   stopped_ = true;
-  sim_port_->set_stalled(known);
+  host_port_->set_stalled(known);
 }
 
 void SimHost::resume() {
   stopped_ = false;
-  sim_port_->set_stalled(false);
+  host_port_->set_stalled(false);
   request_turn();
 }
 

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "drivers/sim/event_queue.h"
-#include "drivers/sim/network.h"
-#include "drivers/sim/sim_port.h"
+#include "drivers/sim/host_port.h"
 #include "stack/base/counters.h"
 #include "stack/base/entropy.h"
 #include "stack/base/random.h"
@@ -27,7 +26,9 @@ struct HostConfig {
 /// Turned when frames arrive, when the application posts, when a deadline comes, and as long as there is more to do.
 class SimHost : public EventTarget, public EventSink, public Entropy, public ArrivalListener {
  public:
-  SimHost(Network& network, std::uint32_t number, std::uint64_t seed, const HostConfig& config);
+  /// `port` is the host's own; `number` tells its random streams apart.
+  SimHost(EventQueue& events, std::unique_ptr<HostPort> port, std::uint32_t number, std::uint64_t seed,
+          const HostConfig& config);
   ~SimHost() override;
   SimHost(const SimHost&) = delete;
   SimHost& operator=(const SimHost&) = delete;
@@ -35,7 +36,7 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
   std::uint32_t number() const { return number_; }
   Device& device() { return *device_; }
   const Counters& counters() const { return counters_; }
-  SimPort& port() { return *sim_port_; }
+  HostPort& port() { return *host_port_; }
   /// Asynchronous events so far, oldest first.
   const std::vector<AsyncEvent>& async_events() const { return async_events_; }
   std::uint64_t completion_events() const { return completion_events_; }
@@ -66,7 +67,7 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
   Random entropy_;
   Random jitter_;
   std::unique_ptr<Port> port_;
-  SimPort* sim_port_ = nullptr;
+  HostPort* host_port_ = nullptr;
   Counters counters_;
   std::unique_ptr<Device> device_;
   std::function<void()> application_;

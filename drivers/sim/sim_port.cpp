@@ -1,36 +1,18 @@
 #include "drivers/sim/sim_port.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "stack/base/assert.h"
-#include "stack/base/bytes.h"
 
 namespace roci::sim {
 namespace {
 
-constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
-constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 constexpr std::uint32_t kLinkMtuBytes = 4200;
 constexpr std::uint32_t kQpnBlocks = 64;
 
-MacAddress mac_of(std::uint32_t number) {
-  MacAddress mac{{2, 0}};
-  const IpAddress ip = SimPort::v4_address(number);
-  std::copy(ip.bytes.begin() + 12, ip.bytes.end(), mac.bytes.begin() + 2);
-  return mac;
-}
-
 }  // namespace
 
-IpAddress SimPort::v6_address(std::uint32_t number) {
-  IpAddress address{{0xfd}};
-  for (std::size_t i = 0; i < 4; ++i) address.bytes[15 - i] = static_cast<std::uint8_t>((number + 1) >> (8 * i));
-  return address;
-}
-
-SimPort::SimPort(Network& network, std::uint32_t number, ArrivalListener& listener)
-    : network_(network), number_(number), listener_(listener) {
+SimPort::SimPort(Network& network, std::uint32_t number) : network_(network), number_(number) {
   ROCI_ASSERT(network.ports().size() == number);
   network.add_port(this);
 }
@@ -40,7 +22,7 @@ SimPort::~SimPort() {
 }
 
 PortAttributes SimPort::attributes() const {
-  return {.mac = mac_of(number_),
+  return {.mac = mac_address(number_),
           .addresses = {v4_address(number_), v6_address(number_)},
           .link_mtu_bytes = kLinkMtuBytes,
           .speed_bps = 100'000'000'000,
@@ -49,13 +31,8 @@ PortAttributes SimPort::attributes() const {
 
 Route* SimPort::acquire_route(const IpAddress& destination, Qpn) {
   auto route = std::make_unique<SimRoute>();
-  for (std::uint32_t i = 0; i < network_.ports().size(); ++i)
-    if (destination == v4_address(i) || destination == v6_address(i)) route->peer = i;
-  const MacAddress target = route->peer == kNowhere ? MacAddress{} : mac_of(route->peer);
-  const MacAddress own = mac_of(number_);
-  std::memcpy(route->l2.data(), target.bytes.data(), target.bytes.size());
-  std::memcpy(route->l2.data() + 6, own.bytes.data(), own.bytes.size());
-  store_be<std::uint16_t>(route->l2.data() + 12, destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6);
+  route->peer = host_of(destination, static_cast<std::uint32_t>(network_.ports().size()));
+  fill_route(*route, route->peer == kNowhere ? MacAddress{} : mac_address(route->peer), number_, destination.is_v4());
   routes_.push_back(std::move(route));
   return routes_.back().get();
 }
@@ -71,7 +48,7 @@ void SimPort::begin_turn(Instant now, TurnReason) {
 
 void SimPort::arrive(PooledFrame frame) {
   arrived_.push_back(frame);
-  listener_.on_frame_ready();
+  announce_frame();
 }
 
 std::size_t SimPort::rx_burst(std::span<RxFrame> out) {

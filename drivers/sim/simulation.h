@@ -8,6 +8,7 @@
 #include "drivers/sim/event_queue.h"
 #include "drivers/sim/network.h"
 #include "drivers/sim/sim_host.h"
+#include "drivers/sim/sim_port.h"
 
 namespace roci::sim {
 
@@ -21,7 +22,9 @@ class Simulation {
   Instant now() const { return events_.now(); }
 
   SimHost& add_host(const HostConfig& config = {}) {
-    hosts_.push_back(std::make_unique<SimHost>(network_, static_cast<std::uint32_t>(hosts_.size()), seed_, config));
+    const auto number = static_cast<std::uint32_t>(hosts_.size());
+    hosts_.push_back(
+        std::make_unique<SimHost>(events_, std::make_unique<SimPort>(network_, number), number, seed_, config));
     return *hosts_.back();
   }
   SimHost& host(std::uint32_t number) { return *hosts_[number]; }

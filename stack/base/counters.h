@@ -66,14 +66,35 @@ namespace roci {
   X(turns, "turns of the worker") \
   X(turns_background, "turns by the background thread") \
   X(control_calls, "control calls that took the baton") \
-  X(async_events_raised, "asynchronous events raised")
+  X(async_events_raised, "asynchronous events raised") \
+  X(rx_pause_ignored, "PFC and PAUSE frames received and not obeyed: for priorities without PFC, or not of 802.1Qbb") \
+  X(tx_pause_storm_guard, "times that PFC was given up: the receive side was behind for 100 ms without a break")
+
+/// One row for each priority of 802.1Q.
+#define ROCI_PRIORITY_COUNTERS(X, n) \
+  X(tx_prio##n##_packets, "RoCE packets sent with priority " #n) \
+  X(rx_prio##n##_pause, "PFC frames received that pause priority " #n " or end its pause") \
+  X(rx_prio##n##_pause_duration, "microseconds for which the link partner held back priority " #n) \
+  X(tx_prio##n##_pause, "PFC frames sent that pause priority " #n " or end its pause")
+#define ROCI_ALL_PRIORITY_COUNTERS(X) \
+  ROCI_PRIORITY_COUNTERS(X, 0) ROCI_PRIORITY_COUNTERS(X, 1) ROCI_PRIORITY_COUNTERS(X, 2) ROCI_PRIORITY_COUNTERS(X, 3) \
+  ROCI_PRIORITY_COUNTERS(X, 4) ROCI_PRIORITY_COUNTERS(X, 5) ROCI_PRIORITY_COUNTERS(X, 6) ROCI_PRIORITY_COUNTERS(X, 7)
 // clang-format on
+
+/// Of one priority, in the order of the table.
+struct PriorityCounters {
+  std::uint64_t tx_packets = 0;
+  std::uint64_t rx_pause = 0;
+  std::uint64_t rx_pause_duration = 0;
+  std::uint64_t tx_pause = 0;
+};
 
 /// Owner: whoever holds the worker's baton; read by anybody, each value by itself.
 struct Counters {
 #define ROCI_COUNTER_FIELD(name, description) std::uint64_t name = 0;
   ROCI_COUNTERS(ROCI_COUNTER_FIELD)
 #undef ROCI_COUNTER_FIELD
+  std::array<PriorityCounters, 8> priority;
 };
 
 struct CounterInfo {
@@ -83,7 +104,7 @@ struct CounterInfo {
 
 inline constexpr auto kCounterInfos = std::to_array<CounterInfo>({
 #define ROCI_COUNTER_ROW(name, description) {#name, description},
-    ROCI_COUNTERS(ROCI_COUNTER_ROW)
+    ROCI_COUNTERS(ROCI_COUNTER_ROW) ROCI_ALL_PRIORITY_COUNTERS(ROCI_COUNTER_ROW)
 #undef ROCI_COUNTER_ROW
 });
 

@@ -38,8 +38,7 @@ Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counte
       .base_rtt = config.base_rtt,
       .bdp_bytes = static_cast<std::uint32_t>(static_cast<double>(line_rate_bps) / 8 *
                                               static_cast<double>(config.base_rtt.ps) / kPicosecondsPerSecond)};
-  env.egress = config.egress;
-  worker_.scheduler().configure(config.egress);
+  worker_.configure_egress(config.egress);
 }
 
 Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }

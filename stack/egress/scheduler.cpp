@@ -31,9 +31,10 @@ void Scheduler::release_due(Instant now) {
 /// Priorities of one class take turns.
 unsigned Scheduler::choose_priority(std::uint8_t eligible) {
   const unsigned traffic_class = classes_.pick(classes_of(eligible), classes_of(ready_));
-  do last_priority_ = (last_priority_ + 1) % kPriorities;
-  while ((eligible >> last_priority_ & 1) == 0 || settings_.prio_tc[last_priority_] != traffic_class);
-  return last_priority_;
+  std::uint8_t& last = last_priority_[traffic_class];
+  do last = static_cast<std::uint8_t>((last + 1) % kPriorities);
+  while ((eligible >> last & 1) == 0 || settings_.prio_tc[last] != traffic_class);
+  return last;
 }
 
 std::uint8_t Scheduler::classes_of(std::uint8_t priorities) const {

@@ -28,7 +28,7 @@ class Scheduler {
   void configure(const Settings& settings);
   const Settings& settings() const { return settings_; }
 
-  /// The flow has something to send from `at` on: now, or when its pacer allows. An earlier time replaces a later one.
+  /// The flow has something to send from `at` on: now, or when its pacer allows. The newest time counts.
   void schedule(Flow& flow, Instant at, Instant now) {
     if (flow.flow_state == FlowState::kReady) return;
     if (flow.flow_state == FlowState::kIdle && at <= now) return make_ready(flow);
@@ -81,8 +81,8 @@ class Scheduler {
   void release_due(Instant now);
 
   Settings settings_;
-  std::uint8_t ready_ = 0;  ///< bit n: the queue of priority n is not empty
-  unsigned last_priority_ = 0;
+  std::uint8_t ready_ = 0;                                    ///< bit n: the queue of priority n is not empty
+  std::array<std::uint8_t, Dwrr::kClasses> last_priority_{};  ///< of each class, that took its last turn
   bool contended_ = false;  ///< the last flow taken was chosen among several priorities
   std::array<FlowList, kPriorities> queues_{};
   FlowList blocked_;

@@ -73,6 +73,10 @@ class Port {
   /// Sends the first frame_bytes.size() slots of the reservation, with these lengths, and gives back the rest.
   virtual void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) = 0;
 
+  /// The way to whatever is at the other end of the wire, for frames of the link itself (PFC). Null where a link has no
+  /// such end, or nobody there would obey.
+  virtual Route* link_partner() { return nullptr; }
+
   /// When the port itself needs a turn, by the clock of `now`, even if nothing arrives and nobody posts: a frame that a
   /// fault script holds back, say.
   virtual Instant next_deadline() const { return kNever; }
@@ -113,6 +117,7 @@ class PortDecorator : public Port {
   std::size_t rx_burst(std::span<RxFrame> out) override { return inner_->rx_burst(out); }
   void rx_release() override { inner_->rx_release(); }
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override { return inner_->tx_reserve(route, out); }
+  Route* link_partner() override { return inner_->link_partner(); }
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override {
     inner_->tx_commit(route, frame_bytes);
   }

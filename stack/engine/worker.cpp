@@ -5,6 +5,7 @@
 
 #include "stack/wire/icrc.h"
 #include "stack/wire/packet.h"
+#include "stack/wire/pfc_frame.h"
 
 namespace roci {
 namespace {
@@ -27,6 +28,7 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   port_.begin_turn(now, reason);
   TurnResult result{};
   result.frames_received = receive(now);
+  if (pfc_sender_.priorities() != 0) send_pfc(result.frames_received >= kMaxFramesPerTurn, now);
   answer_doorbells();
   // With frames still waiting, the answer that a deadline is about may be among them.
   const bool all_received = result.frames_received < kMaxFramesPerTurn;
@@ -46,7 +48,15 @@ std::uint32_t Worker::receive(Instant now) {
   std::uint32_t total = 0;
   while (total < kMaxFramesPerTurn) {
     const std::size_t count = port_.rx_burst(frames);
-    for (std::size_t i = 0; i < count; ++i) receive_frame(frames[i], now);
+    // Most of a burst is for one QP: it is attended to once.
+    Qp* touched = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      Qp* qp = receive_frame(frames[i], now);
+      if (qp == touched || qp == nullptr) continue;
+      if (touched != nullptr) attend(*touched, now);
+      touched = qp;
+    }
+    if (touched != nullptr) attend(*touched, now);
     port_.rx_release();
     total += static_cast<std::uint32_t>(count);
     if (count < frames.size()) break;
@@ -54,7 +64,7 @@ std::uint32_t Worker::receive(Instant now) {
   return total;
 }
 
-void Worker::receive_frame(const RxFrame& frame, Instant now) {
+Qp* Worker::receive_frame(const RxFrame& frame, Instant now) {
   Counters& counters = env_.counters;
   // The frame may lie in memory that its sender can still write: what is checked must be what is used.
   alignas(64) std::array<std::byte, kHeaderCopyBytes> header;
@@ -62,32 +72,37 @@ void Worker::receive_frame(const RxFrame& frame, Instant now) {
   std::memcpy(header.data(), frame.data, header_bytes);
   PacketView view;
   const ParseStatus status = parse_packet({header.data(), header_bytes}, frame.size, &view);
-  if (status != ParseStatus::kOk) [[unlikely]]
-    return count_unparsed(status);
+  if (status != ParseStatus::kOk) [[unlikely]] {
+    if (status == ParseStatus::kPfc)
+      on_mac_control({header.data(), header_bytes}, now);
+    else
+      count_unparsed(status);
+    return nullptr;
+  }
   const std::byte* l3 = frame.data + view.l3_offset;
   const std::uint32_t icrc = compute_icrc(l3, view.is_v4, view.icrc_offset - view.l3_offset);
   if (icrc != load_icrc(frame.data + view.icrc_offset)) [[unlikely]] {
     ++counters.rx_icrc_encapsulated;
-    return;
+    return nullptr;
   }
   ++counters.rx_packets;
   counters.rx_bytes += frame.size;
   if ((view.bth.pkey & kPkeyMask) != (kDefaultPkey & kPkeyMask)) [[unlikely]] {
     ++counters.rx_bad_pkey;
-    return;
+    return nullptr;
   }
   const bool is_cnp = view.info->transport == Transport::kCnp;
   Qp* qp = qps_.find(view.bth.dest_qpn);
   if (qp == nullptr) [[unlikely]] {
     ++(is_cnp ? counters.rp_cnp_ignored : counters.rx_unknown_qp);
-    return;
+    return nullptr;
   }
   const Inbound in{.view = view, .payload = frame.data + view.payload_offset, .now = now};
   if (is_cnp) [[unlikely]]
     qp->on_cnp(in);
   else
     qp->on_packet(in);
-  attend(*qp, now);
+  return qp;
 }
 
 void Worker::attend(Qp& qp, Instant now) {
@@ -101,7 +116,6 @@ void Worker::count_unparsed(ParseStatus status) {
     case ParseStatus::kNotIp:
     case ParseStatus::kNotRoce:
     case ParseStatus::kArp:
-    case ParseStatus::kPfc:
       ++counters.rx_not_roce;
       break;
     case ParseStatus::kFragment:
@@ -113,6 +127,50 @@ void Worker::count_unparsed(ParseStatus status) {
     default:
       ++counters.rx_malformed;
   }
+}
+
+void Worker::configure_egress(const egress::Settings& settings) {
+  const PortAttributes attributes = port_.attributes();
+  env_.egress = settings;
+  scheduler_.configure(settings);
+  mac_ = attributes.mac;
+  quantum_ = egress::pause_quantum(std::max<std::uint64_t>(attributes.speed_bps, 1));
+  pfc_sender_.configure(settings.pfc, attributes.speed_bps);
+}
+
+/// IEEE 802.1Qbb: the times of the priorities that the frame names, if PFC is on for them.
+void Worker::on_mac_control(std::span<const std::byte> header, Instant now) {
+  const std::uint8_t obeyed = env_.egress.pfc;
+  PfcFrame pfc;
+  if (header.size() >= EthernetHeader::kSize + PfcFrame::kSize)
+    pfc = PfcFrame::read(header.data() + EthernetHeader::kSize);
+  if (pfc.opcode != PfcFrame::kOpcode || (pfc.class_enable & obeyed) == 0) ++env_.counters.rx_pause_ignored;
+  if (pfc.opcode != PfcFrame::kOpcode) return;
+  for (unsigned n = 0; n < egress::kPriorities; ++n) {
+    if ((pfc.class_enable & obeyed & 1u << n) == 0) continue;
+    ++env_.counters.priority[n].rx_pause;
+    scheduler_.pauses().pause(n, quantum_ * pfc.time_quanta[n], now);
+  }
+}
+
+/// Goes ahead of everything, and is never paused.
+void Worker::send_pfc(bool behind, Instant now) {
+  for (unsigned n = 0; n < egress::kPriorities; ++n)
+    if ((env_.egress.pfc & 1u << n) != 0)
+      env_.counters.priority[n].rx_pause_duration =
+          static_cast<std::uint64_t>(scheduler_.pauses().total(n, now).ps / microseconds(1).ps);
+  Route* partner = port_.link_partner();
+  if (partner == nullptr) return;
+  const bool was_guarded = pfc_sender_.guarded();
+  if (const std::optional<PfcFrame> pfc = pfc_sender_.update(behind, now)) pfc_due_ = pfc;
+  if (!was_guarded && pfc_sender_.guarded()) ++env_.counters.tx_pause_storm_guard;
+  std::array<TxSlot, 1> slot;
+  if (!pfc_due_.has_value() || port_.tx_reserve(*partner, slot) == 0) return;
+  write_pfc_frame(slot[0].data, mac_, *pfc_due_);
+  port_.tx_commit(*partner, std::array{static_cast<std::uint32_t>(kPfcFrameBytes)});
+  for (unsigned n = 0; n < egress::kPriorities; ++n)
+    env_.counters.priority[n].tx_pause += pfc_due_->class_enable >> n & 1;
+  pfc_due_.reset();
 }
 
 void Worker::ring(Qp& qp) {
@@ -150,15 +208,15 @@ std::uint32_t Worker::transmit(Instant now) {
   while (total < kMaxFramesPerTurn) {
     auto* qp = static_cast<Qp*>(scheduler_.take(now));
     if (qp == nullptr) break;
-    const Instant at = qp->route() == nullptr ? kNever : qp->next_send(now);
-    if (at > now) {
-      if (at != kNever) scheduler_.schedule(*qp, at, now);
-      continue;
-    }
-    bool has_room = true;
-    total += transmit_burst(*qp, now, &has_room);
-    if (has_room) {
-      attend(*qp, now);
+    if (!may_send(*qp, now)) continue;
+    const Burst burst = transmit_burst(*qp, now);
+    total += burst.frames;
+    if (burst.has_room) {
+      // Unless it is paced, a QP that stopped of itself has nothing more.
+      if (burst.is_full || qp->pacer.limited())
+        attend(*qp, now);
+      else
+        deadlines_.arm(*qp, qp->next_deadline());
       continue;
     }
     // It waits for the next turn, and does not stand in the way of QPs to other peers.
@@ -191,10 +249,21 @@ std::uint32_t Worker::transmit_cnps(Instant now) {
   return sent;
 }
 
-std::uint32_t Worker::transmit_burst(Qp& qp, Instant now, bool* has_room) {
+/// False for a QP that has no route yet, or whose pacer says later: it is scheduled for then.
+bool Worker::may_send(Qp& qp, Instant now) {
+  if (qp.route() == nullptr) return false;
+  if (!qp.pacer.limited()) return true;
+  const Instant at = qp.next_send(now);
+  if (at <= now) return true;
+  if (at != kNever) scheduler_.schedule(qp, at, now);
+  return false;
+}
+
+Worker::Burst Worker::transmit_burst(Qp& qp, Instant now) {
   std::array<TxSlot, kFramesPerFlow> slots;
   std::array<std::uint32_t, kFramesPerFlow> sizes;
   const std::size_t room = port_.tx_reserve(*qp.route(), slots);
+  if (room == 0) return {};
   std::uint32_t count = 0;
   std::uint32_t bytes = 0;
   while (count < room) {
@@ -203,13 +272,13 @@ std::uint32_t Worker::transmit_burst(Qp& qp, Instant now, bool* has_room) {
     bytes += size;
     sizes[count++] = size;
   }
-  if (room > 0) port_.tx_commit(*qp.route(), {sizes.data(), count});
-  *has_room = room > 0;
+  port_.tx_commit(*qp.route(), {sizes.data(), count});
   qp.end_burst(now);
   scheduler_.on_sent(qp, bytes + count * egress::kWireOverheadBytes);
   env_.counters.tx_packets += count;
   env_.counters.tx_bytes += bytes;
-  return count;
+  env_.counters.priority[qp.priority].tx_packets += count;
+  return {.frames = count, .has_room = true, .is_full = count == room};
 }
 
 void Worker::deliver_events() {

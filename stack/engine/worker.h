@@ -10,9 +10,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "stack/base/counters.h"
 #include "stack/base/types.h"
+#include "stack/egress/pfc_sender.h"
 #include "stack/egress/scheduler.h"
 #include "stack/engine/baton.h"
 #include "stack/engine/deadlines.h"
@@ -56,6 +59,8 @@ class Worker {
   QpTable& qps() { return qps_; }
   void deliver_events();
   egress::Scheduler& scheduler() { return scheduler_; }
+  /// Before any QP.
+  void configure_egress(const egress::Settings& settings);
   /// The QP has changed state or route: looks at it in the next turn.
   void activate(Qp& qp) { scheduler_.schedule(qp, Instant{}, Instant{}); }
   /// The QP is about to change its route or its priority: activate() follows.
@@ -70,15 +75,24 @@ class Worker {
 
  private:
   std::uint32_t receive(Instant now);
-  void receive_frame(const RxFrame& frame, Instant now);
+  /// The QP that the frame was for, or null.
+  Qp* receive_frame(const RxFrame& frame, Instant now);
   void answer_doorbells();
   void strike_deadlines(Instant now);
   std::uint32_t transmit(Instant now);
   std::uint32_t transmit_cnps(Instant now);
-  std::uint32_t transmit_burst(Qp& qp, Instant now, bool* has_room);
+  struct Burst {
+    std::uint32_t frames = 0;
+    bool has_room = false;  ///< the link had room for some
+    bool is_full = false;   ///< as many frames as there was room for
+  };
+  bool may_send(Qp& qp, Instant now);
+  Burst transmit_burst(Qp& qp, Instant now);
   /// Whatever has happened to the QP: when it sends next, and when it is to be looked at.
   void attend(Qp& qp, Instant now);
   void count_unparsed(ParseStatus status);
+  void on_mac_control(std::span<const std::byte> header, Instant now);
+  void send_pfc(bool behind, Instant now);
 
   Baton baton_;
   Port& port_;
@@ -86,6 +100,10 @@ class Worker {
   QpEnvironment env_;
   QpTable qps_;
   egress::Scheduler scheduler_;
+  egress::PfcSender pfc_sender_;
+  std::optional<PfcFrame> pfc_due_;  ///< the link had no room for it yet
+  MacAddress mac_;
+  Duration quantum_{};
   bool lacks_room_ = false;  ///< at the end of the turn something waited for room in the link
   DeadlineHeap<Qp> deadlines_;
   alignas(64) std::atomic<Qp*> rung_{nullptr};

@@ -75,6 +75,11 @@ class Segment : public testing::Test {
     std::vector<std::int64_t> times;
   };
 
+  Segment() {
+    a.set_listener(at_a);
+    b.set_listener(at_b);
+  }
+
   void make(const LinkConfig& config) { network.set_link(0, 1, config); }
   /// Sends frames of `bytes` each, all at the present time; returns how many found room.
   std::size_t send(std::size_t count, std::uint32_t bytes, Route* route = nullptr) {
@@ -91,9 +96,9 @@ class Segment : public testing::Test {
   Network network{events};
   Listener at_a{events};
   Listener at_b{events};
-  SimPort a{network, 0, at_a};
-  SimPort b{network, 1, at_b};
-  Route* to_b = a.acquire_route(SimPort::v4_address(1), Qpn{5});
+  SimPort a{network, 0};
+  SimPort b{network, 1};
+  Route* to_b = a.acquire_route(v4_address(1), Qpn{5});
 };
 
 // 1000 bytes and 24 of preamble, FCS and gap are 8192 bits: 81.92 ns at 100 Gb/s.
@@ -140,14 +145,14 @@ TEST_F(Segment, received_frames__are_lent_until_released) {
 }
 
 TEST_F(Segment, unknown_destination__is_counted_and_dropped) {
-  EXPECT_GT(send(3, 64, a.acquire_route(SimPort::v4_address(9), Qpn{5})), 0u);
+  EXPECT_GT(send(3, 64, a.acquire_route(v4_address(9), Qpn{5})), 0u);
   EXPECT_EQ(a.unreachable_frames(), 3u);
   EXPECT_TRUE(events.empty());
   EXPECT_EQ(network.frames_in_use(), 0u);
 }
 
 TEST_F(Segment, addresses__lead_to_their_hosts_with_the_right_ethernet_header) {
-  for (const IpAddress& address : {SimPort::v4_address(1), SimPort::v6_address(1)}) {
+  for (const IpAddress& address : {v4_address(1), v6_address(1)}) {
     Route* route = a.acquire_route(address, Qpn{5});
     send(1, 64, route);
     const MacAddress target = b.attributes().mac;

@@ -72,7 +72,7 @@ void FaultPair::connect(Side& side, const Side& peer) {
   EXPECT_EQ(device.modify_qp(side.qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags), 0);
   attr.state = QpState::kRtr;
   attr.dest_qpn = peer.qp->qpn();
-  attr.av.dgid = sim::SimPort::v4_address(peer.host->number());
+  attr.av.dgid = sim::v4_address(peer.host->number());
   EXPECT_EQ(
       device.modify_qp(side.qp, attr,
                        kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer),

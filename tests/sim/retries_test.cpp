@@ -80,7 +80,7 @@ TEST(Retries, address_that_nobody_has__ends_in_an_error) {
   FaultPair pair({.attr = with_retries(1)});
   QpAttr attr{.state = QpState::kSqd};
   ASSERT_EQ(pair.a.host->device().modify_qp(pair.a.qp, attr, kQpStateAttr), 0);
-  attr.av.dgid = sim::SimPort::v4_address(77);
+  attr.av.dgid = sim::v4_address(77);
   ASSERT_EQ(pair.a.host->device().modify_qp(pair.a.qp, attr, kQpAv), 0);
   attr.state = QpState::kRts;
   ASSERT_EQ(pair.a.host->device().modify_qp(pair.a.qp, attr, kQpStateAttr), 0);

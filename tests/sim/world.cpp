@@ -182,8 +182,7 @@ void World::connect(Endpoint& endpoint) {
   QpAttr attr = endpoint.plan->attr;
   attr.dest_qpn = peer.qp->qpn();
   attr.av.sgid_index = endpoint.plan->is_v4 ? 0 : 1;
-  attr.av.dgid =
-      endpoint.plan->is_v4 ? sim::SimPort::v4_address(peer.plan->host) : sim::SimPort::v6_address(peer.plan->host);
+  attr.av.dgid = endpoint.plan->is_v4 ? sim::v4_address(peer.plan->host) : sim::v6_address(peer.plan->host);
   attr.state = QpState::kInit;
   ROCI_ASSERT(device.modify_qp(endpoint.qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0);
   attr.state = QpState::kRtr;
