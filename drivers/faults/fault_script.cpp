@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "stack/base/nearest_name.h"
+#include "stack/base/units.h"
 #include "stack/wire/opcodes.h"
 
 namespace roci {
@@ -30,29 +31,6 @@ std::optional<Number> parse_number(std::string_view text, Number least, Number m
   if (error != std::errc{} || end != digits.data() + digits.size() || value < least || value > most)
     return std::nullopt;
   return value;
-}
-
-std::optional<double> parse_real(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0)) return std::nullopt;
-  return value;
-}
-
-std::optional<Duration> parse_time(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    Duration one;
-  };
-  static constexpr auto kUnits = std::to_array<Unit>(
-      {{"ns", nanoseconds(1)}, {"us", microseconds(1)}, {"ms", milliseconds(1)}, {"s", seconds(1)}});
-  for (const Unit& unit : kUnits) {
-    if (!text.ends_with(unit.name)) continue;
-    const auto number = parse_real(text.substr(0, text.size() - unit.name.size()));
-    if (!number || *number * static_cast<double>(unit.one.ps) > static_cast<double>(kMaxDelay.ps)) return std::nullopt;
-    return Duration{static_cast<std::int64_t>(*number * static_cast<double>(unit.one.ps))};
-  }
-  return std::nullopt;
 }
 
 /// "A..B" or "A", which is "A..A".
@@ -90,9 +68,12 @@ Wrong set_delay(std::string_view value, bool, FaultRow* row) {
   const auto [least_text, most_text] = split_range(value);
   const auto least = parse_time(least_text);
   const auto most = parse_time(most_text);
-  if (!least || !most || *most < *least) return quoted(value) + " is not a time such as 500ns, 1.5ms or 10us..50us";
-  row->delay_least = *least;
-  row->delay_most = *most;
+  if (!least) return least.wrong;
+  if (!most) return most.wrong;
+  if (most.value < least.value || most.value > kMaxDelay)
+    return quoted(value) + " is not a time such as 500ns, 1.5ms or 10us..50us, at most " + time_text(kMaxDelay);
+  row->delay_least = least.value;
+  row->delay_most = most.value;
   return {};
 }
 
@@ -222,10 +203,9 @@ Wrong set_every(std::string_view value, FaultRow* row) {
 }
 
 Wrong set_rate(std::string_view value, FaultRow* row) {
-  const bool percent = value.ends_with('%');
-  const auto rate = parse_real(percent ? value.substr(0, value.size() - 1) : value);
-  row->rate = rate.value_or(2) / (percent ? 100 : 1);
-  return row->rate <= 1 ? Wrong() : quoted(value) + " is not a probability, 0 to 1 or 0% to 100%";
+  const auto rate = parse_fraction(value);
+  row->rate = rate.value;
+  return rate.wrong;
 }
 
 Wrong set_times(std::string_view value, FaultRow* row) {
