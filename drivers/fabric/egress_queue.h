@@ -1,0 +1,61 @@
+// Frames of one priority that wait at one port.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "drivers/fabric/frame.h"
+#include "drivers/fabric/queue_statistics.h"
+
+namespace roci::fabric {
+
+/// In order of arrival, or round robin: a frame from each ingress port in turn, each port's in order. Owner: one
+/// thread.
+class EgressQueue {
+ public:
+  /// `lanes`: 1, or the number of ingress ports.
+  EgressQueue(std::uint32_t lanes, Instant now) : statistics(now), lanes_(lanes) {}
+
+  bool empty() const { return bytes_ == 0; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  void push(Frame* frame) {
+    bytes_ += frame->frame_bytes;
+    const std::uint32_t number = lanes_.size() == 1 ? 0 : frame->ingress_port;
+    Lane& lane = lanes_[number];
+    if (lane.frames.empty()) append(number);
+    lane.frames.push(frame);
+  }
+  /// Not of an empty queue.
+  Frame* pop() {
+    const std::uint32_t number = head_;
+    Lane& lane = lanes_[number];
+    head_ = lane.next;
+    Frame* frame = lane.frames.pop();
+    bytes_ -= frame->frame_bytes;
+    if (!lane.frames.empty()) append(number);
+    return frame;
+  }
+
+  QueueStatistics statistics;
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Lane {
+    FrameFifo frames;
+    std::uint32_t next = kNone;  ///< whose turn is after this one's
+  };
+
+  void append(std::uint32_t number) {
+    lanes_[number].next = kNone;
+    (head_ == kNone ? head_ : lanes_[tail_].next) = number;
+    tail_ = number;
+  }
+
+  std::uint64_t bytes_ = 0;
+  std::uint32_t head_ = kNone;
+  std::uint32_t tail_ = kNone;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace roci::fabric
