@@ -363,7 +363,7 @@ void Switch::begin_storm(unsigned number, unsigned priority, Instant now) {
   Port& port = ports_[number];
   port.storms |= bit(priority);
   ++port.counters[priority].storms;
-  port.watches[priority].stalled_since = kNever;
+  port.watches[priority] = {.last_pause = now};
   port.pauses.pause(priority, {}, now);
   if (config_.watchdog.action != WatchdogConfig::Action::kDrop) return;
   EgressQueue& queue = *port.queues[priority];

@@ -6,7 +6,8 @@
 // it go; then it is marked or not, and leaves.
 //
 // To turn a switch: after each call of receive() or advance(), look at the ports of woken(); advance() each port at
-// its next_deadline(). A call before the deadline does nothing and does no harm.
+// its next_deadline(), which has changed after a call of advance() too. One deadline a port is enough to keep: an
+// earlier one replaces it, and a call before its time does nothing and does no harm.
 #pragma once
 
 #include <array>
@@ -168,7 +169,7 @@ class Switch {
   /// Of a queue, as the watchdog sees it.
   struct Watch {
     Instant stalled_since = kNever;  ///< paused and not empty, and nothing sent
-    Instant last_pause{};
+    Instant last_pause{};  ///< or when the storm was seen
   };
   struct Port {
     Port(const SwitchConfig& all, const SwitchPortConfig& own, std::uint64_t seed, std::uint32_t number,
