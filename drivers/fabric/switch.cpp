@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "drivers/fabric/classify.h"
 #include "drivers/fabric/headroom.h"
 #include "stack/base/assert.h"
-#include "stack/wire/headers_l3.h"
+#include "stack/wire/pfc_frame.h"
 #include "stack/wire/traffic_class.h"
 
 namespace roci::fabric {
 namespace {
 
 constexpr std::uint64_t kBitPicosecondsPerByte = 8'000'000'000'000;
-constexpr MacAddress kPfcDestination{{0x01, 0x80, 0xc2, 0x00, 0x00, 0x01}};
 
 constexpr std::uint8_t bit(unsigned n) { return static_cast<std::uint8_t>(1u << n); }
 constexpr bool has_bit(std::uint8_t mask, unsigned n) { return (mask >> n & 1) != 0; }
@@ -238,9 +236,10 @@ unsigned Switch::choose_priority(Port& port, std::uint8_t eligible) {
     return classes;
   };
   const unsigned traffic_class = port.classes.pick(classes_of(eligible), classes_of(port.backlogged));
-  do port.last_priority = (port.last_priority + 1) % egress::kPriorities;
-  while (!has_bit(eligible, port.last_priority) || config_.prio_tc[port.last_priority] != traffic_class);
-  return port.last_priority;
+  std::uint8_t& last = port.last_priority[traffic_class];
+  do last = static_cast<std::uint8_t>((last + 1) % egress::kPriorities);
+  while (!has_bit(eligible, last) || config_.prio_tc[last] != traffic_class);
+  return last;
 }
 
 Transmission Switch::send_frame(Port& port, unsigned priority, Instant now) {
@@ -307,9 +306,7 @@ Transmission Switch::send_pfc(Port& port, Instant now) {
   port.refresh_at = port.xoff == 0 ? kNever : now + Duration{pause_time.ps / 2};
 
   Frame* frame = pool_.allocate(Frame::kMinBytes);
-  std::memset(frame->bytes, 0, Frame::kMinBytes);
-  EthernetHeader{kPfcDestination, port.config.mac, kEtherTypeMacControl}.write(frame->bytes);
-  pfc.write(frame->bytes + EthernetHeader::kSize);
+  write_pfc_frame(frame->bytes, port.config.mac, pfc);
   frame->frame_bytes = Frame::kMinBytes;
   frame->stored_bytes = Frame::kMinBytes;
   frame->kind = FrameKind::kPfc;

@@ -169,7 +169,7 @@ class Switch {
   /// Of a queue, as the watchdog sees it.
   struct Watch {
     Instant stalled_since = kNever;  ///< paused and not empty, and nothing sent
-    Instant last_pause{};  ///< or when the storm was seen
+    Instant last_pause{};            ///< or when the storm was seen
   };
   struct Port {
     Port(const SwitchConfig& all, const SwitchPortConfig& own, std::uint64_t seed, std::uint32_t number,
@@ -185,7 +185,7 @@ class Switch {
     std::uint8_t storms = 0;      ///< bit n: the watchdog is at work on priority n
     bool refresh_due = false;
     bool woken = false;
-    unsigned last_priority = 0;
+    std::array<std::uint8_t, egress::Dwrr::kClasses> last_priority{};  ///< of each class, that took its last turn
     Instant refresh_at = kNever;
     Instant watchdog_at = kNever;
     egress::PauseState pauses;

@@ -1,0 +1,73 @@
+// One direction of a link of the simulated fabric: what has left one end and has not arrived at the other.
+#pragma once
+
+#include <cstdint>
+
+#include "drivers/fabric/frame.h"
+#include "drivers/sim/event_queue.h"
+#include "stack/base/types.h"
+
+namespace roci::sim {
+
+/// Where a link ends.
+class FrameReceiver {
+ public:
+  virtual ~FrameReceiver() = default;
+  /// The last bit has arrived at `port`. Takes the frame over.
+  virtual void on_arrival(unsigned port, fabric::Frame* frame, Instant now) = 0;
+};
+
+/// Sees each frame as its last bit arrives.
+class LinkObserver {
+ public:
+  virtual ~LinkObserver() = default;
+  virtual void on_frame(const fabric::Frame& frame, Instant now) = 0;
+};
+
+/// Frames arrive in the order in which they were sent, so one event at a time is enough.
+class FabricLink : public EventTarget {
+ public:
+  explicit FabricLink(EventQueue& events) : events_(events) {}
+
+  /// Before the first frame.
+  void connect(FrameReceiver& receiver, unsigned port) {
+    receiver_ = &receiver;
+    port_ = port;
+  }
+  /// Null: nobody. Outlives its use.
+  void set_observer(LinkObserver* observer) { observer_ = observer; }
+
+  /// Takes the frame over. Arrivals are in order.
+  void send(fabric::Frame* frame, Instant arrives) {
+    frame->tag = static_cast<std::uint64_t>(arrives.ps);
+    const bool first = frames_.empty();
+    frames_.push(frame);
+    if (first) events_.schedule(arrives, *this);
+  }
+
+  void on_event(Instant now, std::uint64_t) override {
+    fabric::Frame* frame = frames_.pop();
+    if (const fabric::Frame* next = frames_.front())
+      events_.schedule(Instant{static_cast<std::int64_t>(next->tag)}, *this);
+    ++frames_arrived_;
+    if (observer_ != nullptr) [[unlikely]]
+      observer_->on_frame(*frame, now);
+    receiver_->on_arrival(port_, frame, now);
+  }
+
+  std::uint64_t frames_arrived() const { return frames_arrived_; }
+  /// Gives up what is under way.
+  void clear(fabric::FramePool& pool) {
+    while (fabric::Frame* frame = frames_.pop()) pool.free(frame);
+  }
+
+ private:
+  EventQueue& events_;
+  FrameReceiver* receiver_ = nullptr;
+  unsigned port_ = 0;
+  LinkObserver* observer_ = nullptr;
+  fabric::FrameFifo frames_;
+  std::uint64_t frames_arrived_ = 0;
+};
+
+}  // namespace roci::sim
