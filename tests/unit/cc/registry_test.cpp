@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cc/dcqcn.h"
 
@@ -112,6 +116,21 @@ TEST(CcRegistry, cc_help__has_every_key_with_the_defaults_of_each_preset) {
   EXPECT_NE(help.find("rpg_time_reset: T, between timer events [paper 55us, mlx 300us]\n"), std::string::npos) << help;
   EXPECT_NE(help.find("[paper 1/256, mlx 5/1024]"), std::string::npos) << help;
   EXPECT_NE(help.find("window: unacknowledged bytes at most [off]\n"), std::string::npos) << help;
+}
+
+TEST(CcRegistry, docs__have_every_key_of_dcqcn_with_its_defaults) {
+  std::ifstream file(ROCI_DOCS_DIR "/congestion-control.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(file, line);) rows.push_back(line);
+  ASSERT_FALSE(rows.empty());
+  for (const CcKeyHelp& key : kDcqcnAlgorithm.keys()) {
+    const std::string begin = "| `" + std::string(key.name) + "` |";
+    std::string end = "|";
+    for (const std::string& value : key.defaults) end += (value.empty() ? " |" : " " + value + " |");
+    EXPECT_TRUE(std::any_of(rows.begin(), rows.end(),
+                            [&](const std::string& row) { return row.starts_with(begin) && row.ends_with(end); }))
+        << begin << " ... " << end;
+  }
 }
 
 }  // namespace
