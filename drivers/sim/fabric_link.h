@@ -49,13 +49,14 @@ class FabricLink : public EventTarget {
     fabric::Frame* frame = frames_.pop();
     if (const fabric::Frame* next = frames_.front())
       events_.schedule(Instant{static_cast<std::int64_t>(next->tag)}, *this);
-    ++frames_arrived_;
+    data_frames_ += frame->frame_bytes > fabric::FramePool::kSmallBytes;
     if (observer_ != nullptr) [[unlikely]]
       observer_->on_frame(*frame, now);
     receiver_->on_arrival(port_, frame, now);
   }
 
-  std::uint64_t frames_arrived() const { return frames_arrived_; }
+  /// Frames that have arrived and are too long for acknowledgements: data.
+  std::uint64_t data_frames() const { return data_frames_; }
   /// Gives up what is under way.
   void clear(fabric::FramePool& pool) {
     while (fabric::Frame* frame = frames_.pop()) pool.free(frame);
@@ -67,7 +68,7 @@ class FabricLink : public EventTarget {
   unsigned port_ = 0;
   LinkObserver* observer_ = nullptr;
   fabric::FrameFifo frames_;
-  std::uint64_t frames_arrived_ = 0;
+  std::uint64_t data_frames_ = 0;
 };
 
 }  // namespace roci::sim

@@ -95,11 +95,11 @@ std::unique_ptr<FabricPort> FabricNetwork::make_port(std::uint32_t host) {
   return port;
 }
 
-std::uint64_t FabricNetwork::hops() const {
+std::uint64_t FabricNetwork::packet_hops() const {
   std::uint64_t hops = 0;
-  for (const std::unique_ptr<FabricLink>& link : host_links_) hops += link->frames_arrived();
+  for (const std::unique_ptr<FabricLink>& link : host_links_) hops += link->data_frames();
   for (const std::unique_ptr<FabricSwitch>& one : switches_)
-    for (unsigned port = 0; port < one->model().ports(); ++port) hops += one->link(port).frames_arrived();
+    for (unsigned port = 0; port < one->model().ports(); ++port) hops += one->link(port).data_frames();
   return hops;
 }
 

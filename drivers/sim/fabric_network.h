@@ -60,8 +60,8 @@ class FabricNetwork {
   /// Into a host: the switch's side of the same link.
   FabricLink& link_to_host(std::uint32_t host);
 
-  /// Frames that have crossed a link, of all links.
-  std::uint64_t hops() const;
+  /// Data packets times the links that they have crossed.
+  std::uint64_t packet_hops() const;
   fabric::FramePool& pool() { return pool_; }
 
  private:

@@ -67,6 +67,7 @@ class Qp : public egress::Flow, public DeadlineHook {
   std::uint32_t mtu() const { return 1u << mtu_shift_; }
   std::uint32_t mtu_shift() const { return mtu_shift_; }
   Requester& requester() { return requester_; }
+  const Responder& responder() const { return responder_; }
   /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
   void enter_error();
   /// Adds a CQE of this QP. If the CQ is full the QP is to go to the error state, once what is under way is done.

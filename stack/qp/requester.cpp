@@ -86,7 +86,10 @@ std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte*
     fail(WcStatus::kLocQpOpErr);
     return 0;
   }
-  if (next_psn_.before(end_psn_)) ++qp_.counters().retransmitted_packets;
+  if (next_psn_.before(end_psn_)) {
+    ++qp_.counters().retransmitted_packets;
+    ++retransmitted_packets_;
+  }
   std::uint32_t bytes = 0;
   switch (wqe.opcode) {
     case WrOpcode::kRdmaRead:

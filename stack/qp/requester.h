@@ -40,6 +40,8 @@ class Requester {
   Psn unacked_psn() const { return unacked_psn_; }
   Psn end_psn() const { return end_psn_; }
   Psn next_psn() const { return next_psn_; }
+  /// Since the QP was made.
+  std::uint64_t retransmitted_packets() const { return retransmitted_packets_; }
   /// True if an answer was asked for, by an AckReq bit or a READ or atomic, that has not come. While it is false there
   /// is more to send, so that one will be.
   bool awaits_answer() const { return !last_ack_request_.before(unacked_psn_) && last_ack_request_.before(next_psn_); }
@@ -93,6 +95,7 @@ class Requester {
   Psn last_ack_request_;
   SendCredits credits_;
   SgeCursor cursor_;
+  std::uint64_t retransmitted_packets_ = 0;
   std::uint32_t reads_sent_ = 0;  ///< READs and atomics in [head, next)
   Instant paused_until_{};
   WcStatus failed_ = WcStatus::kSuccess;

@@ -36,6 +36,7 @@ class Responder {
   /// Builds the next response, ACK or NAK in `frame`; returns its size in bytes, or 0 if there is none.
   std::uint32_t next_packet(const Route& route, std::byte* frame);
 
+  Psn expected_psn() const { return expected_psn_; }
   /// The QP is in error: completes a receive WQE in use as flushed, and forgets what was to be answered, unless it is
   /// the NAK that tells the peer.
   void flush();
