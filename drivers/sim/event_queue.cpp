@@ -1,6 +1,7 @@
 #include "drivers/sim/event_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace roci::sim {
@@ -25,35 +26,73 @@ void EventQueue::Functions::on_event(Instant, std::uint64_t argument) {
 
 void EventQueue::schedule(Instant at, EventTarget& target, std::uint64_t argument) {
   const Event event{std::max(at, now_), order_++, &target, argument};
-  std::size_t hole = heap_.size();
-  heap_.push_back(event);
-  while (hole > 0) {
-    const std::size_t parent = (hole - 1) / kArity;
-    if (!earlier(event, heap_[parent])) break;
-    heap_[hole] = heap_[parent];
-    hole = parent;
-  }
-  heap_[hole] = event;
+  const std::int64_t tick = tick_of(event.at);
+  if (tick <= tick_) return insert_ready(event);
+  if (tick < tick_ + kSlots) return put_in_slot(event);
+  far_.push_back(event);
+  std::push_heap(far_.begin(), far_.end(), later);
 }
 
-EventQueue::Event EventQueue::pop() {
-  const Event first = heap_.front();
-  const Event last = heap_.back();
-  heap_.pop_back();
-  const std::size_t size = heap_.size();
-  if (size == 0) return first;
-  std::size_t hole = 0;
-  for (std::size_t child = 1; child < size; child = hole * kArity + 1) {
-    std::size_t least = child;
-    const std::size_t end = std::min(child + kArity, size);
-    for (std::size_t i = child + 1; i < end; ++i)
-      if (earlier(heap_[i], heap_[least])) least = i;
-    if (!earlier(heap_[least], last)) break;
-    heap_[hole] = heap_[least];
-    hole = least;
+void EventQueue::insert_ready(const Event& event) {
+  const auto place = std::upper_bound(ready_.begin(), ready_.end(), event, later);
+  ready_.insert(place, event);
+}
+
+void EventQueue::put_in_slot(const Event& event) {
+  if (free_node_ == kNone) {
+    free_node_ = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
   }
-  heap_[hole] = last;
-  return first;
+  const std::uint32_t index = free_node_;
+  Node& node = nodes_[index];
+  const std::size_t slot = slot_of(tick_of(event.at));
+  free_node_ = node.next;
+  node = {event, slots_[slot]};
+  slots_[slot] = index;
+  occupied_[slot / 64] |= 1ull << slot % 64;
+}
+
+/// The first tick after `after`, within a round, that has events; -1 if there is none.
+std::int64_t EventQueue::next_occupied(std::int64_t after) const {
+  const std::size_t start = slot_of(after + 1);
+  const std::uint64_t rest = occupied_[start / 64] >> start % 64;
+  if (rest != 0) return after + 1 + std::countr_zero(rest);
+  std::int64_t tick = after + 1 + 64 - static_cast<std::int64_t>(start % 64);
+  for (std::size_t i = 1; i <= kWords; ++i, tick += 64)
+    if (const std::uint64_t word = occupied_[(start / 64 + i) % kWords]; word != 0)
+      return tick + std::countr_zero(word);
+  return -1;
+}
+
+/// Makes the events of the next tick ready; false if there is none.
+bool EventQueue::open_next() {
+  const auto bring_near = [this] {
+    while (!far_.empty() && tick_of(far_.front().at) < tick_ + kSlots) {
+      std::pop_heap(far_.begin(), far_.end(), later);
+      put_in_slot(far_.back());
+      far_.pop_back();
+    }
+  };
+  bring_near();
+  std::int64_t next = next_occupied(tick_);
+  if (next < 0) {
+    if (far_.empty()) return false;
+    tick_ = tick_of(far_.front().at) - 1;
+    bring_near();
+    next = next_occupied(tick_);
+  }
+  tick_ = next;
+  const std::size_t slot = slot_of(tick_);
+  occupied_[slot / 64] &= ~(1ull << slot % 64);
+  for (std::uint32_t index = std::exchange(slots_[slot], kNone); index != kNone;) {
+    Node& node = nodes_[index];
+    ready_.push_back(node.event);
+    const std::uint32_t behind = std::exchange(node.next, free_node_);
+    free_node_ = index;
+    index = behind;
+  }
+  std::sort(ready_.begin(), ready_.end(), later);
+  return true;
 }
 
 void EventQueue::call_at(Instant at, std::function<void()> function) {
@@ -61,8 +100,14 @@ void EventQueue::call_at(Instant at, std::function<void()> function) {
 }
 
 bool EventQueue::step() {
-  if (heap_.empty()) return false;
-  const Event event = pop();
+  if (ready_.empty() && !open_next()) return false;
+  const Event event = ready_.back();
+  ready_.pop_back();
+  if (!ready_.empty()) {
+    // What comes next was last touched long ago: it is fetched while this event happens.
+    __builtin_prefetch(ready_.back().target);
+    __builtin_prefetch(reinterpret_cast<const void*>(ready_.back().argument));
+  }
   now_ = event.at;
   ++events_run_;
   event.target->on_event(now_, event.argument);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "drivers/fabric/frame.h"
 #include "drivers/sim/event_queue.h"
@@ -39,16 +41,14 @@ class FabricLink : public EventTarget {
 
   /// Takes the frame over. Arrivals are in order.
   void send(fabric::Frame* frame, Instant arrives) {
-    frame->tag = static_cast<std::uint64_t>(arrives.ps);
-    const bool first = frames_.empty();
-    frames_.push(frame);
-    if (first) events_.schedule(arrives, *this);
+    if (sent_ - arrived_ == flight_.size()) grow();
+    flight_[sent_++ & (flight_.size() - 1)] = {arrives, frame};
+    if (sent_ - arrived_ == 1) schedule();
   }
 
   void on_event(Instant now, std::uint64_t) override {
-    fabric::Frame* frame = frames_.pop();
-    if (const fabric::Frame* next = frames_.front())
-      events_.schedule(Instant{static_cast<std::int64_t>(next->tag)}, *this);
+    fabric::Frame* frame = flight_[arrived_++ & (flight_.size() - 1)].frame;
+    if (arrived_ != sent_) schedule();
     data_frames_ += frame->frame_bytes > fabric::FramePool::kSmallBytes;
     if (observer_ != nullptr) [[unlikely]]
       observer_->on_frame(*frame, now);
@@ -59,15 +59,34 @@ class FabricLink : public EventTarget {
   std::uint64_t data_frames() const { return data_frames_; }
   /// Gives up what is under way.
   void clear(fabric::FramePool& pool) {
-    while (fabric::Frame* frame = frames_.pop()) pool.free(frame);
+    for (; arrived_ != sent_; ++arrived_) pool.free(flight_[arrived_ & (flight_.size() - 1)].frame);
   }
 
  private:
+  struct InFlight {
+    Instant arrives;
+    fabric::Frame* frame = nullptr;
+  };
+
+  /// The event's argument is the frame, so that the queue has it at hand when the event comes.
+  void schedule() {
+    const InFlight& first = flight_[arrived_ & (flight_.size() - 1)];
+    events_.schedule(first.arrives, *this, reinterpret_cast<std::uint64_t>(first.frame));
+  }
+  void grow() {
+    std::vector<InFlight> larger(2 * flight_.size());
+    for (std::uint64_t i = arrived_; i != sent_; ++i)
+      larger[i & (larger.size() - 1)] = flight_[i & (flight_.size() - 1)];
+    flight_ = std::move(larger);
+  }
+
   EventQueue& events_;
   FrameReceiver* receiver_ = nullptr;
   unsigned port_ = 0;
   LinkObserver* observer_ = nullptr;
-  fabric::FrameFifo frames_;
+  std::vector<InFlight> flight_ = std::vector<InFlight>(16);  ///< a ring; its size is a power of two
+  std::uint64_t sent_ = 0;
+  std::uint64_t arrived_ = 0;
   std::uint64_t data_frames_ = 0;
 };
 

@@ -10,7 +10,10 @@ namespace {
 Result lone_flow(std::uint64_t bytes, std::uint32_t mtu_bytes, const std::string& cc = "none") {
   Scenario scenario = star(2);
   scenario.until_done = true;
-  for (HostSettings& host : scenario.hosts) host.mtu_bytes = mtu_bytes;
+  for (HostSettings& host : scenario.hosts) {
+    host.mtu_bytes = mtu_bytes;
+    host.message_bytes = 1 << 20;
+  }
   set_cc(scenario, cc);
   scenario.workloads = {incast(1, bytes)};
   return run(scenario);

@@ -1,11 +1,16 @@
 // The simulation itself: its clock, its links, its ports and hosts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "drivers/sim/simulation.h"
+#include "stack/base/random.h"
 
 namespace roci::sim {
 namespace {
@@ -52,6 +57,44 @@ TEST(EventQueue, run_until__takes_what_is_due_and_stands_at_the_end) {
   EXPECT_TRUE(events.empty());
   EXPECT_EQ(events.now(), Instant{50});
   EXPECT_FALSE(events.step());
+}
+
+/// Near and far, within a slot and across rounds, some scheduled by events: against a plain sorted list.
+TEST(EventQueue, random_times__come_in_order) {
+  const std::uint64_t seed = 20261203;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  EventQueue events;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> expected;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> seen;
+  struct Target : EventTarget {
+    std::function<void(Instant, std::uint64_t)> act;
+    void on_event(Instant now, std::uint64_t argument) override { act(now, argument); }
+  } target;
+  std::uint64_t number = 0;
+  const auto schedule = [&] {
+    constexpr std::array<std::uint64_t, 5> kSpans{1, 10'000, 1'000'000, 100'000'000, 100'000'000'000};
+    const auto ahead = static_cast<std::int64_t>(random.below(kSpans[random.below(kSpans.size())]));
+    const Instant at = events.now() + picoseconds(ahead);
+    expected.emplace_back(at.ps, number);
+    events.schedule(at, target, number++);
+  };
+  target.act = [&](Instant now, std::uint64_t argument) {
+    seen.emplace_back(now.ps, argument);
+    for (std::uint64_t i = random.below(3); i > 0 && number < 20'000; --i) schedule();
+  };
+  for (int i = 0; i < 100; ++i) {
+    schedule();
+    if (i % 10 == 0) events.run_until(events.now() + microseconds(static_cast<std::int64_t>(random.below(50))));
+  }
+  while (number < 20'000) {
+    if (!events.step()) schedule();
+    if (random.below(50) == 0) events.run_until(events.next_at() - picoseconds(1));
+  }
+  while (events.step()) {
+  }
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(seen, expected);
 }
 
 TEST(EventQueue, call_at__functions_may_schedule_functions) {

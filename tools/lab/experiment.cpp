@@ -15,7 +15,6 @@
 namespace roci::lab {
 namespace {
 
-constexpr std::uint32_t kMessagesOutstanding = 16;
 constexpr std::uint32_t kLargeFrameOverheadBytes = 96;
 constexpr std::uint64_t kEventsPerProgress = 1 << 16;
 
@@ -326,6 +325,7 @@ Result Experiment::collect() {
   collect_flows(result);
   collect_switches(result);
   Totals& total = result.total;
+  total.events = events_.events_run();
   total.packet_hops = network_.packet_hops();
   for (const std::unique_ptr<LabHost>& host : hosts_) {
     total.cnps += host->sim().counters().np_cnp_sent;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kPatternStream = 0x1ab1'0000'0000'0000;
 constexpr std::uint64_t kSourceVa = std::uint64_t{1} << 32;
 constexpr std::uint64_t kSinkVa = std::uint64_t{1} << 33;
-constexpr std::uint32_t kCqEntries = 1 << 14;
+constexpr std::uint32_t kCqEntries = 1024;  // polled after each turn, which makes fewer
 
 /// ibv_mtu code 1 is 256 bytes.
 std::uint8_t mtu_code_of(std::uint32_t bytes) { return static_cast<std::uint8_t>(std::bit_width(bytes) - 8); }
@@ -60,9 +60,10 @@ LabHost::~LabHost() {
 }
 
 Qp* LabHost::make_qp() {
-  QpInit init{.send_cq = cq_,
-              .recv_cq = cq_,
-              .capacity = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+  QpInit init{
+      .send_cq = cq_,
+      .recv_cq = cq_,
+      .capacity = {.max_send_wr = kMessagesOutstanding, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
   Qp* qp = nullptr;
   ROCI_ASSERT(sim_.device().create_qp(pd_, init, &qp) == 0);
   QpAttr attr{.state = QpState::kInit, .access_flags = kAccessRemoteWrite, .port_num = 1};

@@ -14,6 +14,9 @@
 
 namespace roci::lab {
 
+/// That a QP of a flow keeps in its send queue.
+inline constexpr std::uint32_t kMessagesOutstanding = 64;
+
 /// What every sender sends: the bytes at an offset of a message are the same in all messages, so that whatever arrived
 /// can be checked.
 class Pattern {

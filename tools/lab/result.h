@@ -53,6 +53,7 @@ struct Totals {
   Duration paused{};  ///< all ports and priorities together
   std::uint64_t drops = 0;
   std::vector<std::pair<std::string, std::uint64_t>> drops_by_reason;
+  std::uint64_t events = 0;       ///< of the simulation
   std::uint64_t packet_hops = 0;  ///< data packets times the links that they crossed
   std::uint64_t retransmitted_packets = 0;
   std::uint64_t damaged_bytes = 0;  ///< of what the receivers' memory holds in the end, wrong

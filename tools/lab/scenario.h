@@ -22,7 +22,7 @@ struct HostSettings {
   std::uint32_t qps_per_flow = 1;
   std::uint32_t window_packets = 65'536;  ///< that a QP may have outstanding; far more than a path holds
   std::uint32_t ack_every_packets = 32;
-  std::uint32_t message_bytes = 1 << 20;  ///< a longer flow is a row of RDMA WRITEs of this size
+  std::uint32_t message_bytes = 1 << 18;  ///< a longer flow is a row of RDMA WRITEs of this size
   std::uint8_t timeout = 14;              ///< local ACK timeout: 4.096 us x 2^timeout
   std::uint8_t retry_cnt = 7;
   egress::Settings egress;
