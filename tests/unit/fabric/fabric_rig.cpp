@@ -171,8 +171,8 @@ void Rig::arrive(unsigned number, Frame* frame) {
   const Instant now = agenda.now();
   host.last_frame.assign(frame->bytes, frame->bytes + frame->stored_bytes);
   if (frame->kind == FrameKind::kPfc) {
-    const ReceivedPfc& received = host.pfc_received.emplace_back(now, host.last_frame);
-    const PfcFrame pfc = received.pfc();
+    host.pfc_received.push_back({now, host.last_frame});
+    const PfcFrame pfc = host.pfc_received.back().pfc();
     for (unsigned priority = 0; priority < 8; ++priority)
       if ((pfc.class_enable >> priority & 1) != 0)
         host.pauses.pause(priority, egress::pause_quantum(ports_[number].rate_bps) * pfc.time_quanta[priority], now);
