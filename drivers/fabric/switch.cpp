@@ -248,7 +248,6 @@ Transmission Switch::send_frame(Port& port, unsigned priority, Instant now) {
   const std::uint64_t behind = queue.bytes();
   queue.statistics.change(behind, now);
   if (behind == 0) port.backlogged &= static_cast<std::uint8_t>(~bit(priority));
-  port.watches[priority].stalled_since = kNever;
   if (config_.mark_at == MarkAt::kDequeue && port.red.marks(priority, behind)) mark(port, *frame);
   PriorityCounters& counters = port.counters[priority];
   ++counters.tx_frames;

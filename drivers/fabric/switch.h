@@ -168,7 +168,7 @@ class Switch {
  private:
   /// Of a queue, as the watchdog sees it.
   struct Watch {
-    Instant stalled_since = kNever;  ///< paused and not empty, and nothing sent
+    Instant stalled_since = kNever;  ///< paused without a gap and not empty, so nothing was sent
     Instant last_pause{};            ///< or when the storm was seen
   };
   struct Port {

@@ -76,6 +76,18 @@ TEST(SharedBuffer, release__empties_headroom_first_and_says_xon_below_the_thresh
   EXPECT_EQ(buffer.group(0, 3).reserved, 0u);
 }
 
+// Groups of 4000 bytes each: T was 2000 when the second one was stopped, and is 6000 when the first one has gone.
+TEST(SharedBuffer, admit__a_stopped_group_uses_the_shared_part_again_when_the_threshold_allows) {
+  SharedBuffer buffer = make_buffer(10'000, 2, {.reserved_bytes = 0, .alpha = 1}, 2'000);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(buffer.admit(1, 3, kFrame, 0), Admission::kTaken);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(buffer.admit(0, 3, kFrame, 0), Admission::kTaken);
+  EXPECT_EQ(buffer.admit(0, 3, kFrame, 0), Admission::kTakenXoff);
+  for (int i = 0; i < 4; ++i) buffer.release(1, 3, kFrame);
+  EXPECT_EQ(buffer.admit(0, 3, kFrame, 0), Admission::kTaken);
+  EXPECT_EQ(buffer.group(0, 3).shared, 5'000);
+  EXPECT_EQ(buffer.group(0, 3).headroom, 0u);
+}
+
 // A lone group can always go on when it has nothing shared left, even if the threshold is below the offset.
 TEST(SharedBuffer, release__an_empty_group_goes_on_whatever_the_offset) {
   SharedBuffer buffer = make_buffer(4'000, 1, {.reserved_bytes = 0, .alpha = 0.01, .xon_offset_bytes = 3'072});

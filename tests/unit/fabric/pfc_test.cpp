@@ -224,12 +224,12 @@ SwitchConfig watched(WatchdogConfig::Action action) {
   return config;
 }
 
-/// Host 1 pauses from 10 us on and says so again at 150 us; frames come at 20, 130 and 250 us. The queue is seen to
-/// stand still from 20 us on: a storm from 120 us to 150 + 60 us.
+/// Host 1 pauses from 10 us on and says so again at 150 us; frames come at 20, 130, 190 and 250 us. The queue is seen
+/// to stand still from 20 us on: a storm from 120 us to 150 + 60 us.
 void run_storm(Rig& rig) {
   rig.inject_pfc(1, 3, kLongPause, at_us(10));
   rig.inject_pfc(1, 3, kLongPause, at_us(150));
-  for (const int at : {20, 130, 250}) rig.inject(0, {.destination = 1}, at_us(at));
+  for (const int at : {20, 130, 190, 250}) rig.inject(0, {.destination = 1}, at_us(at));
   rig.run_until(at_us(260));
 }
 
@@ -238,7 +238,7 @@ constexpr std::int64_t kHop = 81'920 + 1'000'000;
 TEST(Watchdog, drop__empties_the_queue_until_the_storm_is_over) {
   Rig rig(watched(WatchdogConfig::Action::kDrop), 2);
   run_storm(rig);
-  EXPECT_EQ(rig.drops(DropReason::kWatchdog), 2u);
+  EXPECT_EQ(rig.drops(DropReason::kWatchdog), 3u);
   EXPECT_EQ(rig.sw.counters(1, 3).storms, 1u);
   ASSERT_EQ(rig.received(1).size(), 1u);
   EXPECT_EQ(rig.received(1)[0].at.ps, 250'000'000 + kHop);
@@ -254,16 +254,17 @@ TEST(Watchdog, ignore__sends_in_spite_of_the_pause) {
   Rig rig(watched(WatchdogConfig::Action::kIgnore), 2);
   run_storm(rig);
   EXPECT_EQ(rig.drops(), 0u);
-  ASSERT_EQ(rig.received(1).size(), 3u);
+  ASSERT_EQ(rig.received(1).size(), 4u);
   EXPECT_EQ(rig.received(1)[0].at.ps, 120'000'000 + kHop);
   EXPECT_EQ(rig.received(1)[1].at.ps, 130'000'000 + kHop);
+  EXPECT_EQ(rig.received(1)[2].at.ps, 190'000'000 + kHop);
 }
 
 TEST(Watchdog, off__waits_for_the_end_of_the_pause) {
   Rig rig(watched(WatchdogConfig::Action::kOff), 2);
   run_storm(rig);
   EXPECT_TRUE(rig.received(1).empty());
-  EXPECT_EQ(rig.sw.held_bytes(), 3'000u);
+  EXPECT_EQ(rig.sw.held_bytes(), 4'000u);
 }
 
 // Pauses of 80 us, with something sent after each: no storm.
@@ -276,6 +277,21 @@ TEST(Watchdog, pauses__that_end_are_no_storm) {
   rig.run_until(at_us(2'000));
   EXPECT_EQ(rig.sw.counters(1, 3).storms, 0u);
   EXPECT_EQ(rig.received(1).size(), 30u);
+}
+
+// At 1 Gb/s a frame of another priority is being sent from 95 to 127 us, so the gap in the pause at 100 us is of no
+// use; the 100 us of the watchdog begin again with the pause at 101 us.
+TEST(Watchdog, pause__that_begins_anew_is_measured_anew) {
+  Rig rig(watched(WatchdogConfig::Action::kDrop), 2, 1, {.rate_bps = 1'000'000'000});
+  rig.inject_pfc(1, 3, kLongPause, at_us(1));
+  rig.inject(0, {.destination = 1}, at_us(10));
+  rig.inject(0, {.destination = 1, .frame_bytes = 4'000, .priority = 0}, at_us(95));
+  rig.inject_pfc(1, 3, 0, at_us(100));
+  rig.inject_pfc(1, 3, kLongPause, at_us(101));
+  rig.run_until(at_us(200));
+  EXPECT_EQ(rig.sw.counters(1, 3).storms, 0u);
+  rig.run_until(at_us(202));
+  EXPECT_EQ(rig.sw.counters(1, 3).storms, 1u);
 }
 
 // The flushed queue held the memory that had stopped host 0.

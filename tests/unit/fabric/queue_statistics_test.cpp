@@ -21,6 +21,14 @@ TEST(QueueStatistics, mean_and_quantiles__are_weighted_by_time) {
   EXPECT_EQ(queue.max_bytes(), 127u);
 }
 
+TEST(QueueStatistics, quantile__counts_the_present_length_up_to_now) {
+  QueueStatistics queue{Instant{}};
+  queue.change(50, Instant{});
+  queue.change(10, Instant{100});
+  EXPECT_EQ(queue.quantile_bytes(0.5, Instant{1'000}), 10u);
+  EXPECT_EQ(queue.quantile_bytes(0.5, Instant{150}), 50u);
+}
+
 TEST(QueueStatistics, reset__keeps_the_present_length_only) {
   QueueStatistics queue{Instant{}};
   queue.change(1'000'000, Instant{});

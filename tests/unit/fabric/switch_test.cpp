@@ -169,6 +169,31 @@ TEST(Switch, ets__a_strict_class_waits_for_one_frame_at_most) {
   EXPECT_EQ(seen, 20);
 }
 
+/// The ports that a switch with four equal ways chooses for flows that differ in their UDP port.
+std::vector<unsigned> choices(std::uint32_t switch_number) {
+  FramePool pool(Rig::kMaxFrame);
+  RoutingTable routes;
+  routes.set_ports(9, std::vector<std::uint16_t>{1, 2, 3, 4});
+  Switch sw({}, std::vector<SwitchPortConfig>(5), routes, pool, 1, switch_number);
+  std::vector<unsigned> chosen;
+  for (std::uint16_t flow = 0; flow < 256; ++flow) {
+    sw.receive(0, make_frame(pool, {.destination = 9, .udp_source_port = flow}), Instant{});
+    chosen.push_back(sw.woken().front());
+    sw.clear_woken();
+  }
+  return chosen;
+}
+
+// Of 256 flows 64 would agree by chance, sigma 6.9.
+TEST(Switch, ecmp__switches_choose_independently) {
+  const std::vector<unsigned> first = choices(0);
+  const std::vector<unsigned> second = choices(1);
+  int agree = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) agree += first[i] == second[i];
+  EXPECT_EQ(first, choices(0));
+  EXPECT_NEAR(agree, 64, 4 * 6.9);
+}
+
 class HopRecord : public TelemetrySink {
  public:
   void on_dequeue(Frame&, const TelemetryHop& hop) override { hops.push_back(hop); }
