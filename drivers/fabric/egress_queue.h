@@ -14,7 +14,7 @@ namespace roci::fabric {
 class EgressQueue {
  public:
   /// `lanes`: 1, or the number of ingress ports.
-  EgressQueue(std::uint32_t lanes, Instant now) : statistics(now), lanes_(lanes) {}
+  EgressQueue(std::uint32_t lanes, Instant now) : lanes_(lanes), statistics_(now) {}
 
   bool empty() const { return bytes_ == 0; }
   std::uint64_t bytes() const { return bytes_; }
@@ -26,7 +26,8 @@ class EgressQueue {
     if (lane.frames.empty()) append(number);
     lane.frames.push(frame);
   }
-  /// Not of an empty queue.
+  /// The one that pop() takes; not of an empty queue.
+  const Frame* front() const { return lanes_[head_].frames.front(); }
   Frame* pop() {
     const std::uint32_t number = head_;
     Lane& lane = lanes_[number];
@@ -37,7 +38,8 @@ class EgressQueue {
     return frame;
   }
 
-  QueueStatistics statistics;
+  QueueStatistics& statistics() { return statistics_; }
+  const QueueStatistics& statistics() const { return statistics_; }
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -56,6 +58,7 @@ class EgressQueue {
   std::uint32_t head_ = kNone;
   std::uint32_t tail_ = kNone;
   std::vector<Lane> lanes_;
+  QueueStatistics statistics_;
 };
 
 }  // namespace roci::fabric

@@ -150,7 +150,8 @@ void Switch::enqueue(unsigned number, Frame* frame, Instant now) {
   }
   if (config_.mark_at == MarkAt::kEnqueue && port.red.marks(priority, queue.bytes())) mark(port, *frame);
   queue.push(frame);
-  queue.statistics.change(queue.bytes(), now);
+  queue.statistics().change(queue.bytes(), now);
+  if (has_bit(port.backlogged, priority)) return;
   port.backlogged |= bit(priority);
   if (config_.watchdog.action != WatchdogConfig::Action::kOff) watch_stall(port, priority, now);
   wake(number);
@@ -219,12 +220,10 @@ Transmission Switch::advance(unsigned number, Instant now) {
     return send_pfc(port, now);
   const auto eligible = static_cast<std::uint8_t>(port.backlogged & ~port.pauses.mask(now));
   if (eligible == 0) return {};
-  const bool contended = !std::has_single_bit(port.backlogged);
-  const unsigned priority = contended ? choose_priority(port, eligible) : lowest_bit(eligible);
-  const Transmission sent = send_frame(port, priority, now);
-  if (contended) port.classes.on_sent(config_.prio_tc[priority], sent.frame->wire_bytes());
-  check_balance();
-  return sent;
+  if (std::has_single_bit(port.backlogged)) return send_frame(port, lowest_bit(eligible), now);
+  const unsigned priority = choose_priority(port, eligible);
+  port.classes.on_sent(config_.prio_tc[priority], port.queues[priority]->front()->wire_bytes());
+  return send_frame(port, priority, now);
 }
 
 /// Priorities of one class take turns.
@@ -246,7 +245,7 @@ Transmission Switch::send_frame(Port& port, unsigned priority, Instant now) {
   EgressQueue& queue = *port.queues[priority];
   Frame* frame = queue.pop();
   const std::uint64_t behind = queue.bytes();
-  queue.statistics.change(behind, now);
+  queue.statistics().change(behind, now);
   if (behind == 0) port.backlogged &= static_cast<std::uint8_t>(~bit(priority));
   if (config_.mark_at == MarkAt::kDequeue && port.red.marks(priority, behind)) mark(port, *frame);
   PriorityCounters& counters = port.counters[priority];
@@ -254,6 +253,7 @@ Transmission Switch::send_frame(Port& port, unsigned priority, Instant now) {
   counters.tx_bytes += frame->frame_bytes;
   bytes_out_ += frame->frame_bytes;
   release(*frame);
+  check_balance();
   if (telemetry_ != nullptr)
     telemetry_->on_dequeue(
         *frame, {.rate_bps = port.config.rate_bps, .tx_bytes = port.tx_bytes, .at = now, .queue_bytes = behind});
@@ -368,7 +368,7 @@ void Switch::begin_storm(unsigned number, unsigned priority, Instant now) {
     release(*frame);
     drop(number, frame, DropReason::kWatchdog);
   }
-  queue.statistics.change(0, now);
+  queue.statistics().change(0, now);
   port.backlogged &= static_cast<std::uint8_t>(~bit(priority));
 }
 
@@ -376,7 +376,7 @@ void Switch::begin_storm(unsigned number, unsigned priority, Instant now) {
 
 const QueueStatistics* Switch::queue_statistics(unsigned port, unsigned priority) const {
   const std::unique_ptr<EgressQueue>& queue = ports_[port].queues[priority];
-  return queue == nullptr ? nullptr : &queue->statistics;
+  return queue == nullptr ? nullptr : &queue->statistics();
 }
 
 Duration Switch::paused(unsigned port, unsigned priority, Instant now) const {
@@ -388,7 +388,7 @@ void Switch::reset_statistics(Instant now) {
     port.counters = {};
     for (unsigned priority = 0; priority < egress::kPriorities; ++priority) {
       port.paused_before[priority] = port.pauses.total(priority, now);
-      if (port.queues[priority] != nullptr) port.queues[priority]->statistics.reset(now);
+      if (port.queues[priority] != nullptr) port.queues[priority]->statistics().reset(now);
     }
   }
 }

@@ -176,10 +176,14 @@ std::vector<unsigned> choices(std::uint32_t switch_number) {
   routes.set_ports(9, std::vector<std::uint16_t>{1, 2, 3, 4});
   Switch sw({}, std::vector<SwitchPortConfig>(5), routes, pool, 1, switch_number);
   std::vector<unsigned> chosen;
+  Instant now{};
   for (std::uint16_t flow = 0; flow < 256; ++flow) {
-    sw.receive(0, make_frame(pool, {.destination = 9, .udp_source_port = flow}), Instant{});
-    chosen.push_back(sw.woken().front());
+    sw.receive(0, make_frame(pool, {.destination = 9, .udp_source_port = flow}), now);
+    const unsigned port = sw.woken().front();
     sw.clear_woken();
+    chosen.push_back(port);
+    now = sw.next_deadline(port, now);
+    pool.free(sw.advance(port, now).frame);
   }
   return chosen;
 }
