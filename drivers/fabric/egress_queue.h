@@ -13,8 +13,8 @@ namespace roci::fabric {
 /// thread.
 class EgressQueue {
  public:
-  /// `lanes`: 1, or the number of ingress ports.
-  EgressQueue(std::uint32_t lanes, Instant now) : lanes_(lanes), statistics_(now) {}
+  /// It has been empty since `counted_since`. `lanes`: 1, or the number of ingress ports.
+  EgressQueue(std::uint32_t lanes, Instant counted_since) : lanes_(lanes), statistics_(counted_since) {}
 
   bool empty() const { return bytes_ == 0; }
   std::uint64_t bytes() const { return bytes_; }

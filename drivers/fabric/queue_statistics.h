@@ -12,7 +12,8 @@ namespace roci::fabric {
 /// Weighted by time. Lengths are kept in buckets of 1/64 of their size, exactly below 128 bytes. Owner: one thread.
 class QueueStatistics {
  public:
-  explicit QueueStatistics(Instant now = {}) : since_(now), changed_(now) {}
+  /// Of a queue that is empty from `since` on.
+  explicit QueueStatistics(Instant since = {}) : since_(since), changed_(since) {}
 
   /// The queue has another length from `now` on.
   void change(std::uint64_t bytes, Instant now) {

@@ -137,7 +137,7 @@ void Switch::receive(unsigned port, Frame* frame, Instant now) {
 void Switch::enqueue(unsigned number, Frame* frame, Instant now) {
   Port& port = ports_[number];
   const unsigned priority = frame->priority;
-  EgressQueue& queue = queue_of(port, priority, now);
+  EgressQueue& queue = queue_of(port, priority);
   if (has_bit(port.storms, priority) && config_.watchdog.action == WatchdogConfig::Action::kDrop) [[unlikely]]
     return drop(number, frame, DropReason::kWatchdog);
   const unsigned ingress = frame->ingress_port;
@@ -157,12 +157,12 @@ void Switch::enqueue(unsigned number, Frame* frame, Instant now) {
   wake(number);
 }
 
-EgressQueue& Switch::queue_of(Port& port, unsigned priority, Instant now) {
+EgressQueue& Switch::queue_of(Port& port, unsigned priority) {
   std::unique_ptr<EgressQueue>& queue = port.queues[priority];
   if (queue == nullptr) [[unlikely]] {
     const bool in_turn = config_.arbitration == Arbitration::kRoundRobin ||
                          (config_.arbitration == Arbitration::kLosslessRoundRobin && has_bit(config_.pfc, priority));
-    queue = std::make_unique<EgressQueue>(in_turn ? static_cast<std::uint32_t>(ports_.size()) : 1, now);
+    queue = std::make_unique<EgressQueue>(in_turn ? static_cast<std::uint32_t>(ports_.size()) : 1, counted_since_);
   }
   return *queue;
 }
@@ -384,6 +384,7 @@ Duration Switch::paused(unsigned port, unsigned priority, Instant now) const {
 }
 
 void Switch::reset_statistics(Instant now) {
+  counted_since_ = now;
   for (Port& port : ports_) {
     port.counters = {};
     for (unsigned priority = 0; priority < egress::kPriorities; ++priority) {

@@ -202,7 +202,7 @@ class Switch {
   void pause(Port& port, unsigned priority, std::uint16_t quanta, Instant now);
   void drop(unsigned port, Frame* frame, DropReason reason);
   void enqueue(unsigned port, Frame* frame, Instant now);
-  EgressQueue& queue_of(Port& port, unsigned priority, Instant now);
+  EgressQueue& queue_of(Port& port, unsigned priority);
   unsigned choose_priority(Port& port, std::uint8_t eligible);
   Transmission send_frame(Port& port, unsigned priority, Instant now);
   Transmission send_pfc(Port& port, Instant now);
@@ -227,6 +227,7 @@ class Switch {
   std::vector<Port> ports_;
   std::vector<std::uint16_t> woken_;
   TelemetrySink* telemetry_ = nullptr;
+  Instant counted_since_{};  ///< reset_statistics()
   std::uint64_t bytes_in_ = 0;
   std::uint64_t bytes_out_ = 0;
   std::uint64_t bytes_dropped_ = 0;

@@ -233,6 +233,17 @@ TEST(Switch, reset_statistics__starts_counters_and_queues_again) {
   EXPECT_EQ(rig.sw.queue_statistics(1, 0), nullptr);
 }
 
+// 1000 bytes wait for 321.92 ns behind 4000 on the wire, of 10 us since the warm-up.
+TEST(Switch, queue_statistics__count_the_time_before_a_queue_was_used) {
+  Rig rig({}, 2);
+  rig.run_until(at_us(3));
+  rig.sw.reset_statistics(at_us(3));
+  rig.inject(0, {.destination = 1, .frame_bytes = 4'000}, at_us(8));
+  rig.inject(0, {.destination = 1}, at_us(8));
+  rig.run_until(at_us(13));
+  EXPECT_NEAR(rig.sw.queue_statistics(1, 3)->mean_bytes(at_us(13)), 1'000 * 321'920 / 10e6, 1e-9);
+}
+
 TEST(Switch, check__names_what_is_wrong) {
   const std::vector<SwitchPortConfig> ports(4);
   const auto wrong = [&](auto change) {
