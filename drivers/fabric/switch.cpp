@@ -28,7 +28,7 @@ std::vector<std::uint64_t> headroom_of(const SwitchConfig& config, std::span<con
                         : headroom_bytes({.rate_bps = port.rate_bps,
                                           .propagation = port.delay,
                                           .max_wire_bytes = config.max_frame_bytes + egress::kWireOverheadBytes,
-                                          .response = config.pfc_response}));
+                                          .response = port.pfc_response}));
   return bytes;
 }
 

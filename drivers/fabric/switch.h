@@ -62,7 +62,6 @@ struct SwitchConfig {
   Arbitration arbitration = Arbitration::kLosslessRoundRobin;
   std::uint32_t max_frame_bytes = 4'272;  ///< without FCS; longer ones are dropped
   std::uint64_t headroom_bytes = 0;       ///< of each lossless PG; 0: by headroom_bytes() of each port's link
-  Duration pfc_response{};                ///< of the peers; see HeadroomInputs
   std::uint16_t pause_quanta = 0xffff;    ///< of an XOFF; it is repeated after half of it
 };
 
@@ -70,6 +69,8 @@ struct SwitchPortConfig {
   std::uint64_t rate_bps = 100'000'000'000;
   Duration delay = microseconds(1);  ///< of the link, one way
   MacAddress mac{};                  ///< source of the port's PFC frames
+  /// How long the peer goes on beginning frames after a PFC frame's last bit; see HeadroomInputs.
+  Duration pfc_response{};
 };
 
 enum class DropReason : std::uint8_t {

@@ -139,6 +139,16 @@ TEST(Pfc, headroom__by_the_formula_loses_nothing_and_one_frame_less_loses) {
   EXPECT_EQ(drops_in_the_worst_case(33'676 - kLongFrame), 1u);
 }
 
+// 400 ns at 100 Gb/s are 5000 bytes more.
+TEST(Pfc, headroom__is_of_each_port_by_its_link_and_peer) {
+  SwitchConfig config;
+  config.pfc = 0x08;
+  const std::vector<SwitchPortConfig> ports{{}, {.pfc_response = nanoseconds(400)}};
+  const Rig rig(config, ports, 1);
+  EXPECT_EQ(rig.sw.headroom_bytes(0), 33'676u);
+  EXPECT_EQ(rig.sw.headroom_bytes(1), 38'676u);
+}
+
 /// Random rates, delays, sizes, bursts, and hosts that pause the switch at random.
 void run_random_load(std::uint64_t seed) {
   Random random(seed);
