@@ -1,17 +1,26 @@
 #include "drivers/sim/fabric_network.h"
 
 #include "stack/base/assert.h"
+#include "stack/egress/pacer.h"
 
 namespace roci::sim {
 namespace {
 
-std::vector<fabric::SwitchPortConfig> ports_of(const fabric::TopologySwitch& topology, std::uint32_t number) {
+/// A host has handed over some frames when PFC stops it; the formula for headroom knows of one.
+Duration host_response(const fabric::SwitchConfig& config, std::uint64_t rate_bps) {
+  const std::uint32_t wire_bytes = config.max_frame_bytes + egress::kWireOverheadBytes;
+  return egress::wire_time(wire_bytes, rate_bps) * (FabricPort::kTxFrames - 1);
+}
+
+std::vector<fabric::SwitchPortConfig> ports_of(const fabric::SwitchConfig& config,
+                                               const fabric::TopologySwitch& topology, std::uint32_t number) {
   std::vector<fabric::SwitchPortConfig> ports;
   for (const fabric::TopologyPort& port : topology.ports) {
     const auto index = static_cast<std::uint8_t>(ports.size());
     const MacAddress mac{
         {0x02, 0x01, static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number), 0, index}};
-    ports.push_back({.rate_bps = port.rate_bps, .delay = port.delay, .mac = mac});
+    const Duration response = port.peer.is_host ? host_response(config, port.rate_bps) : Duration{};
+    ports.push_back({.rate_bps = port.rate_bps, .delay = port.delay, .mac = mac, .pfc_response = response});
   }
   return ports;
 }
@@ -22,7 +31,7 @@ FabricSwitch::FabricSwitch(EventQueue& events, const fabric::SwitchConfig& confi
                            const fabric::TopologySwitch& topology, fabric::FramePool& pool, std::uint64_t seed,
                            std::uint32_t number)
     : events_(events),
-      model_(config, ports_of(topology, number), topology.routes, pool, seed, number),
+      model_(config, ports_of(config, topology, number), topology.routes, pool, seed, number),
       due_(topology.ports.size(), kNever) {
   for (std::size_t i = 0; i < topology.ports.size(); ++i) links_.push_back(std::make_unique<FabricLink>(events));
 }

@@ -15,7 +15,8 @@
 namespace roci::lab {
 namespace {
 
-constexpr std::uint32_t kLargeFrameOverheadBytes = 96;
+/// Of any packet, with IPv6, a tag and the longest extension headers.
+constexpr std::uint32_t kHeaderRoomBytes = 128;
 constexpr std::uint64_t kEventsPerProgress = 1 << 16;
 
 /// Payload per second over `time`.
@@ -56,7 +57,7 @@ class Experiment {
       : scenario_(scenario),
         options_(options),
         topology_(fabric::make_topology(scenario.topology)),
-        network_(events_, topology_, scenario.fabric_switch, largest_mtu() + kLargeFrameOverheadBytes, scenario.seed),
+        network_(events_, topology_, switch_config(), largest_frame(), scenario.seed),
         pattern_(largest_message(), scenario.seed) {
     make_hosts();
     plan();
@@ -71,6 +72,12 @@ class Experiment {
   Result run();
 
  private:
+  std::uint32_t largest_frame() const { return largest_mtu() + kHeaderRoomBytes; }
+  fabric::SwitchConfig switch_config() const {
+    fabric::SwitchConfig config = scenario_.fabric_switch;
+    config.max_frame_bytes = largest_frame();
+    return config;
+  }
   std::uint32_t largest_mtu() const {
     std::uint32_t bytes = 0;
     for (const HostSettings& host : scenario_.hosts) bytes = std::max(bytes, host.mtu_bytes);
