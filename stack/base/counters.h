@@ -53,6 +53,7 @@ namespace roci {
   X(resp_local_length_error, "messages longer than the receive buffer") \
   X(resp_remote_access_errors, "requests refused: R_Key, range or rights") \
   X(resp_remote_invalid_request, "requests refused: opcode, sequence or length") \
+  X(resp_remote_invalidate_errors, "SENDs whose R_Key was not the peer's to invalidate") \
   X(resp_remote_operational_errors, "requests refused: local fault while executing") \
   X(req_remote_access_errors, "NAKs received for remote access error") \
   X(req_remote_invalid_request, "NAKs received for invalid request") \

@@ -83,18 +83,18 @@ bool range_ok(const void* addr, std::uint64_t length, std::uint64_t iova) {
 int Device::reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova, std::uint32_t access, Mr** mr) {
   if (!access_ok(access) || !range_ok(addr, length, iova)) return EINVAL;
   ControlCall call(*this);
-  MrTable& table = worker_.env().mrs;
-  if (table.size() >= config_.limits.max_mr) return ENOMEM;
-  auto* made = new Mr{.pd = pd,
-                      .base = static_cast<std::byte*>(addr),
-                      .iova = (access & kAccessZeroBased) != 0 ? 0 : iova,
-                      .length = length,
-                      .access = access};
-  if (!table.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
+  if (mrs_ >= config_.limits.max_mr) return ENOMEM;
+  auto* made = new Mr{{.pd = pd,
+                       .base = static_cast<std::byte*>(addr),
+                       .iova = (access & kAccessZeroBased) != 0 ? 0 : iova,
+                       .length = length,
+                       .access = access}};
+  if (!worker_.env().keys.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
     delete made;
     return ENOMEM;
   }
   ++pd->users;
+  ++mrs_;
   *mr = made;
   return 0;
 }
@@ -103,6 +103,7 @@ int Device::rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32
   if (access != nullptr && !access_ok(*access)) return EINVAL;
   if (range != nullptr && !range_ok(range->addr, range->length, range->iova)) return EINVAL;
   ControlCall call(*this);
+  if (mr->windows != 0) return EBUSY;
   if (pd != nullptr) {
     --mr->pd->users;
     ++pd->users;
@@ -119,9 +120,35 @@ int Device::rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32
 
 int Device::dereg_mr(Mr* mr) {
   ControlCall call(*this);
-  worker_.env().mrs.erase(mr);
+  if (mr->windows != 0) return EBUSY;
+  worker_.env().keys.erase(mr);
   --mr->pd->users;
+  --mrs_;
   delete mr;
+  return 0;
+}
+
+int Device::alloc_mw(Pd* pd, KeyKind kind, Mw** mw) {
+  ControlCall call(*this);
+  if (mws_ >= config_.limits.max_mw) return ENOMEM;
+  auto* made = new Mw{{.pd = pd, .kind = kind}};
+  if (!worker_.env().keys.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
+    delete made;
+    return ENOMEM;
+  }
+  ++pd->users;
+  ++mws_;
+  *mw = made;
+  return 0;
+}
+
+int Device::dealloc_mw(Mw* mw) {
+  ControlCall call(*this);
+  worker_.env().keys.unbind(*mw);
+  worker_.env().keys.erase(mw);
+  --mw->pd->users;
+  --mws_;
+  delete mw;
   return 0;
 }
 
@@ -263,6 +290,7 @@ int Device::destroy_qp(Qp* qp) {
   ControlCall call(*this);
   worker_.forget(*qp);
   worker_.qps().erase(qp->qpn());
+  worker_.env().keys.unbind_all(qp->qpn());
   if (qp->route() != nullptr) port_.release_route(qp->route());
   --qp->pd()->users;
   qp->send_cq()->forget(qp->sq());
@@ -306,7 +334,8 @@ int check_operation(const Qp& qp, const SendRequest& request) {
       break;
     case WrOpcode::kLocalInv:
     case WrOpcode::kBindMw:
-      return EOPNOTSUPP;
+      if ((request.flags & (kSendInline | kSendSolicited)) != 0) return EINVAL;
+      break;
     default:
       break;
   }

@@ -35,6 +35,7 @@ struct DeviceLimits {
   std::uint32_t max_cq = 65536;
   std::uint32_t max_cqe = 1u << 20;
   std::uint32_t max_mr = 1u << 16;
+  std::uint32_t max_mw = 1u << 16;
   std::uint64_t max_mr_size = UINT64_MAX;
   std::uint32_t max_pd = 1u << 16;
   std::uint32_t max_srq = 16384;
@@ -98,9 +99,14 @@ class Device {
   /// `iova` is the address that the keys speak of. `access` holds AccessFlag bits; EINVAL for remote write or atomic
   /// without local write (IBTA 11.2.8.2).
   int reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova, std::uint32_t access, Mr** mr);
-  /// Changes what is not null or asked for: `pd`, memory and `access`; the keys stay.
+  /// Changes what is not null or asked for: `pd`, memory and `access`; the keys stay. EBUSY while a window is bound to
+  /// it.
   int rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32_t* access);
-  int dereg_mr(Mr* mr);
+  int dereg_mr(Mr* mr);  ///< EBUSY while a window is bound to it
+
+  /// `kind` is not kRegion.
+  int alloc_mw(Pd* pd, KeyKind kind, Mw** mw);
+  int dealloc_mw(Mw* mw);
 
   int create_cq(std::uint32_t entries, void* user, Cq** cq);
   int resize_cq(Cq* cq, std::uint32_t entries);  ///< EINVAL if more completions wait than fit
@@ -142,6 +148,8 @@ class Device {
   Entropy& entropy_;
   Worker worker_;
   std::uint32_t pds_ = 0;
+  std::uint32_t mrs_ = 0;
+  std::uint32_t mws_ = 0;
   std::uint32_t cqs_ = 0;
   std::uint32_t srqs_ = 0;
   std::uint32_t ahs_ = 0;

@@ -4,29 +4,107 @@
 
 namespace roci {
 
-bool MrTable::insert(Mr* mr, std::uint32_t random) {
+bool KeyTable::insert(KeyedRange* range, std::uint32_t random) {
   std::uint32_t index = 0;
   if (!free_.empty()) {
     index = free_.back();
     free_.pop_back();
   } else {
-    if (regions_.size() > kIndexMask) return false;
-    index = static_cast<std::uint32_t>(regions_.size());
-    regions_.push_back(nullptr);
+    if (slots_.size() == kMaxKeys) return false;
+    index = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
   }
-  // Never 0: applications take a zero key for "none".
-  std::uint32_t key = (random << kIndexBits) | index;
-  if (key == 0) key = 1u << kIndexBits;
-  mr->key = key;
-  regions_[index] = mr;
+  // Never 0, whatever the tag becomes: applications take a zero key for "none".
+  constexpr std::uint32_t kMostRandom = (1u << (32 - kRandomShift)) - 1;
+  Slot& slot = slots_[index];
+  std::uint32_t drawn = random >> kRandomShift;
+  if (drawn == slot.random) ++drawn;
+  if (drawn == 0 || drawn > kMostRandom) drawn = slot.random == 1 ? 2 : 1;
+  slot = {range, drawn};
+  range->key = drawn << kRandomShift | index << kTagBits | (random & kTagMask);
   return true;
 }
 
-void MrTable::erase(const Mr* mr) {
-  const std::uint32_t index = mr->key & kIndexMask;
-  ROCI_ASSERT(index < regions_.size() && regions_[index] == mr);
-  regions_[index] = nullptr;
+void KeyTable::erase(const KeyedRange* range) {
+  const std::uint32_t index = index_of(range->key);
+  ROCI_ASSERT(index < slots_.size() && slots_[index].range == range);
+  slots_[index].range = nullptr;
   free_.push_back(index);
+}
+
+Mw* KeyTable::find_window(std::uint32_t key) const {
+  const std::uint32_t index = index_of(key);
+  if (index >= slots_.size()) return nullptr;
+  KeyedRange* range = slots_[index].range;
+  if (range == nullptr || range->kind == KeyKind::kRegion) return nullptr;
+  return ((range->key ^ key) & ~kTagMask) == 0 ? static_cast<Mw*>(range) : nullptr;
+}
+
+bool KeyTable::bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn) {
+  Mw* window = find_window(wanted.window_key);
+  // C10-72: window, region and QP are of one domain.
+  if (window == nullptr || window->pd != pd) return false;
+  const bool is_type_1 = window->kind == KeyKind::kWindow1;
+  const bool zero_based = (wanted.access & kAccessZeroBased) != 0;
+  // o10-36.2.2: none of type 1 is zero-based. o10-37.2.30: one of type 2 is invalidated before it is bound again.
+  if (is_type_1 ? zero_based : window->mr != nullptr) return false;
+  if (wanted.length == 0) {
+    // o10-37.2.40: that is not the way to unbind one of type 2.
+    if (!is_type_1) return false;
+    unbind(*window);
+    window->key = wanted.window_key;
+    return true;
+  }
+  const KeyedRange* range = find(wanted.region_key);
+  if (range == nullptr || range->kind != KeyKind::kRegion || range->pd != pd) return false;
+  // C10-73, C10-74: what the region must allow. The remote rights are the window's own.
+  const bool changes = (wanted.access & (kAccessRemoteWrite | kAccessRemoteAtomic)) != 0;
+  const std::uint32_t needed = kAccessMwBind | (changes ? kAccessLocalWrite : 0u);
+  if ((range->access & needed) != needed || (range->access & kAccessZeroBased) != 0) return false;
+  // C10-75.
+  std::byte* base = range->translate(wanted.va, wanted.length);
+  if (base == nullptr) return false;
+  unbind(*window);
+  window->base = base;
+  window->iova = zero_based ? 0 : wanted.va;
+  window->length = wanted.length;
+  window->access = wanted.access;
+  window->key = wanted.window_key;
+  window->mr = static_cast<Mr*>(slots_[index_of(range->key)].range);
+  window->qpn = qpn;
+  ++window->mr->windows;
+  ++bound_;
+  return true;
+}
+
+bool KeyTable::invalidate(std::uint32_t key, const Pd* pd, Qpn qpn) {
+  // o10-37.2.26: not one of type 1.
+  Mw* window = find_window(key);
+  if (window == nullptr || window->key != key || window->kind != KeyKind::kWindow2) return false;
+  if (window->mr == nullptr || window->pd != pd || window->qpn != qpn) return false;
+  unbind(*window);
+  return true;
+}
+
+void KeyTable::unbind(Mw& window) {
+  if (window.mr == nullptr) return;
+  --window.mr->windows;
+  --bound_;
+  window.mr = nullptr;
+  window.base = nullptr;
+  window.iova = 0;
+  window.length = 0;
+  window.access = 0;
+  window.qpn = {};
+}
+
+void KeyTable::unbind_all(Qpn qpn) {
+  if (bound_ == 0) return;
+  for (const Slot& slot : slots_) {
+    if (slot.range == nullptr || slot.range->kind != KeyKind::kWindow2) continue;
+    auto& window = static_cast<Mw&>(*slot.range);
+    if (window.qpn == qpn) unbind(window);
+  }
 }
 
 }  // namespace roci

@@ -1,4 +1,4 @@
-// Protection domains and memory regions: keys to memory, and access checks.
+// Protection domains, memory regions and memory windows: keys to memory, and access checks.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,27 @@ enum AccessFlag : std::uint32_t {
 /// Protection domain (IBTA 10.2.3). Owner: control, under the baton.
 struct Pd {
   std::uint32_t handle = 0;
-  std::uint32_t users = 0;  ///< MRs, QPs, SRQs and AHs in it
+  std::uint32_t users = 0;  ///< MRs, MWs, QPs, SRQs and AHs in it
 };
 
-/// Memory region (IBTA 10.6). Changed only under the baton; read by the worker.
-struct Mr {
+/// What a key is of.
+enum class KeyKind : std::uint8_t {
+  kRegion = 0,
+  kWindow1 = 1,  ///< of type 1: any QP of its domain
+  kWindow2 = 2,  ///< of type 2B: the QP that it was bound through
+};
+
+/// What a key opens. Changed only under the baton; read by the worker.
+struct KeyedRange {
   Pd* pd = nullptr;
-  std::byte* base = nullptr;  ///< first registered byte in this process
-  std::uint64_t iova = 0;     ///< the address by which keys speak of `base`
+  std::byte* base = nullptr;  ///< its first byte in this process
+  std::uint64_t iova = 0;     ///< the address by which the key speaks of `base`
   std::uint64_t length = 0;   ///< bytes
   std::uint32_t access = 0;   ///< AccessFlag bits
-  std::uint32_t key = 0;      ///< L_Key and R_Key alike
+  std::uint32_t key = 0;
+  KeyKind kind = KeyKind::kRegion;
 
-  /// The memory behind [va, va + bytes), or null if that is not all within the region.
+  /// The memory behind [va, va + bytes), or null if that is not all within the range.
   std::byte* translate(std::uint64_t va, std::uint64_t bytes) const {
     const std::uint64_t offset = va - iova;
     if (va < iova || offset > length || bytes > length - offset) return nullptr;
@@ -42,37 +50,97 @@ struct Mr {
   }
 };
 
-/// Keys to regions. A key is an index below and random bits above, so that a stale or guessed key misses.
+/// Memory region (IBTA 10.6). Its key is L_Key and R_Key alike.
+struct Mr : KeyedRange {
+  std::uint32_t windows = 0;  ///< bound to it
+};
+
+/// Memory window (IBTA 10.6.7.2). While it is not bound its range is empty and has no rights.
+struct Mw : KeyedRange {
+  Mr* mr = nullptr;  ///< bound to; null if it is not
+  Qpn qpn;           ///< bound through
+};
+
+/// What a work request to bind a window asks for (IBTA 11.4.1.1).
+struct WindowBinding {
+  std::uint32_t window_key = 0;  ///< the R_Key that the window gets, which is its own but for the tag
+  std::uint32_t region_key = 0;  ///< L_Key
+  std::uint64_t va = 0;          ///< as the region's key speaks of it
+  std::uint64_t length = 0;      ///< bytes; a window of type 1 is unbound by 0
+  std::uint32_t access = 0;      ///< AccessFlag bits: remote rights, kAccessZeroBased
+};
+
+/// Keys to regions and windows. From the lowest bits up a key is a tag, an index, and random bits, so that a stale or
+/// guessed key misses. A window's tag is its owner's to choose (IBTA 10.6.7.2.2); a region's is random, too.
 /// Owner: control and worker, both under the baton.
-class MrTable {
+class KeyTable {
  public:
-  static constexpr std::uint32_t kIndexBits = 16;
-  static constexpr std::uint32_t kIndexMask = (1u << kIndexBits) - 1;
+  static constexpr std::uint32_t kTagBits = 8;
+  static constexpr std::uint32_t kTagMask = (1u << kTagBits) - 1;
+  static constexpr std::uint32_t kIndexBits = 17;
+  static constexpr std::uint32_t kMaxKeys = 1u << kIndexBits;
 
-  /// Gives `mr` a key made of a free index and `random`; false when the table is full.
-  bool insert(Mr* mr, std::uint32_t random);
-  void erase(const Mr* mr);
+  static constexpr std::uint32_t index_of(std::uint32_t key) { return key >> kTagBits & (kMaxKeys - 1); }
 
-  const Mr* find(std::uint32_t key) const {
-    const std::uint32_t index = key & kIndexMask;
-    if (index >= regions_.size()) return nullptr;
-    const Mr* mr = regions_[index];
-    return mr != nullptr && mr->key == key ? mr : nullptr;
+  /// Gives `range` a key made of a free index and `random`, not one that the index had before whatever the tag. False
+  /// when the table is full.
+  bool insert(KeyedRange* range, std::uint32_t random);
+  void erase(const KeyedRange* range);
+
+  const KeyedRange* find(std::uint32_t key) const {
+    const std::uint32_t index = index_of(key);
+    if (index >= slots_.size()) return nullptr;
+    const KeyedRange* range = slots_[index].range;
+    return range != nullptr && range->key == key ? range : nullptr;
   }
 
-  /// The memory behind [va, va + bytes) if `key` opens it to a QP of `pd` with all of the rights `access`; else null
-  /// (IBTA 10.6.7.2, C10-57).
-  std::byte* check(std::uint32_t key, const Pd* pd, std::uint64_t va, std::uint64_t bytes, std::uint32_t access) const {
-    const Mr* mr = find(key);
-    if (mr == nullptr || mr->pd != pd || (mr->access & access) != access) return nullptr;
-    return mr->translate(va, bytes);
+  /// The memory behind [va, va + bytes) if L_Key `key` opens it to a queue of `pd` with the right `access`; else null
+  /// (IBTA 10.6.3.1). A window has no L_Key.
+  std::byte* check_local(std::uint32_t key, const Pd* pd, std::uint64_t va, std::uint64_t bytes,
+                         std::uint32_t access) const {
+    const KeyedRange* range = find(key);
+    if (range == nullptr || range->kind != KeyKind::kRegion) return nullptr;
+    return opened_by(*range, pd, va, bytes, access);
   }
 
-  std::size_t size() const { return regions_.size() - free_.size(); }
+  /// As check_local(), of an R_Key that came to QP `qpn` (IBTA 10.6.7.2, C10-57).
+  std::byte* check_remote(std::uint32_t key, const Pd* pd, Qpn qpn, std::uint64_t va, std::uint64_t bytes,
+                          std::uint32_t access) const {
+    const KeyedRange* range = find(key);
+    if (range == nullptr) return nullptr;
+    if (range->kind == KeyKind::kWindow2 && static_cast<const Mw*>(range)->qpn != qpn) return nullptr;
+    return opened_by(*range, pd, va, bytes, access);
+  }
+
+  /// Binds a window, asked to by QP `qpn` of `pd`. False, and nothing changed, if a rule forbids it.
+  bool bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn);
+  /// Invalidates a window of type 2 by its R_Key, asked to by QP `qpn` of `pd` or by its peer; false if that is not a
+  /// bound one of theirs.
+  bool invalidate(std::uint32_t key, const Pd* pd, Qpn qpn);
+  void unbind(Mw& window);
+  /// The QP is about to go: unbinds the windows of type 2 that were bound through it.
+  void unbind_all(Qpn qpn);
 
  private:
-  std::vector<Mr*> regions_;
+  static constexpr std::uint32_t kRandomShift = kTagBits + kIndexBits;
+
+  struct Slot {
+    KeyedRange* range = nullptr;
+    std::uint32_t random = 0;  ///< the random bits of the latest key
+  };
+
+  static std::byte* opened_by(const KeyedRange& range, const Pd* pd, std::uint64_t va, std::uint64_t bytes,
+                              std::uint32_t access) {
+    if (range.pd != pd || (range.access & access) != access) return nullptr;
+    return range.translate(va, bytes);
+  }
+
+  /// The window that `key` names whatever its tag, or null.
+  Mw* find_window(std::uint32_t key) const;
+
+  std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::uint32_t bound_ = 0;  ///< windows
 };
 
 }  // namespace roci

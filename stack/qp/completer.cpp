@@ -68,6 +68,15 @@ void Completer::note_progress(Instant now) {
 }
 
 void Completer::complete_oldest(WcStatus status) {
+  retire_oldest(status);
+  if (status == WcStatus::kSuccess) complete_local();
+}
+
+void Completer::complete_local() {
+  while (qp_.requester().has_executed_oldest()) retire_oldest(WcStatus::kSuccess);
+}
+
+void Completer::retire_oldest(WcStatus status) {
   // Whoever sees the CQE may post again at once, perhaps on another core: the WQE is outstanding no more before that.
   const SendWqe& wqe = qp_.sq().at(qp_.sq().head());
   if (status == WcStatus::kSuccess)
@@ -223,7 +232,7 @@ void Completer::on_read_response(const Inbound& in) {
   if (in.view.payload_bytes != (is_last ? wqe->length - offset : qp_.mtu())) return fail_oldest(WcStatus::kBadRespErr);
   SgeCursor cursor;
   cursor.seek(wqe->sges(), wqe->num_sge, offset);
-  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
+  if (!cursor.scatter(qp_.env().keys, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
     return fail_oldest(WcStatus::kLocProtErr);
   if (in.view.info->has(Extension::kAeth)) requester.credits().update(in.view.aeth());
   if (is_last) complete_oldest(WcStatus::kSuccess);
@@ -251,8 +260,8 @@ void Completer::on_atomic_response(const Inbound& in) {
   }
   const std::uint64_t original = in.view.atomic_ack_eth().original;
   SgeCursor cursor;
-  if (!cursor.scatter(qp_.env().mrs, qp_.pd(), wqe->sges(), wqe->num_sge, reinterpret_cast<const std::byte*>(&original),
-                      sizeof original))
+  if (!cursor.scatter(qp_.env().keys, qp_.pd(), wqe->sges(), wqe->num_sge,
+                      reinterpret_cast<const std::byte*>(&original), sizeof original))
     return fail_oldest(WcStatus::kLocProtErr);
   requester.credits().update(in.view.aeth());
   complete_oldest(WcStatus::kSuccess);

@@ -24,7 +24,7 @@ struct QpEnvironment {
   CcSpec cc;
   CcPath cc_path;  ///< of a path as good as the port; MTU and headers are the QP's own
   egress::Settings egress;
-  MrTable mrs;
+  KeyTable keys;
   Counters& counters;
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events
   std::vector<Qp*> cnps;           ///< QPs that owe their peer a CNP, each once

@@ -24,41 +24,58 @@ enum class Fault : std::uint8_t {
   kReceiveTooShort,    ///< message longer than the receive WQE's elements
   kReceiveProtection,  ///< L_Key, range or page of the receive WQE's elements is bad
   kRemoteAccess,       ///< R_Key, range or rights, or the page is gone
-  kInvalidate,         ///< SEND with invalidate of a key that cannot be invalidated
+  kInvalidate,         ///< SEND with invalidate, arrived whole, of a key that is not the peer's to invalidate
+};
+
+enum class FaultAnswer : std::uint8_t {
+  kNak,
+  kRnrNak,
+  kAck,  ///< what is at fault concerns the responder alone
 };
 
 struct FaultInfo {
   Fault fault;
-  bool is_rnr;  ///< RNR NAK instead of `nak`
-  NakCode nak;
+  FaultAnswer answer;
+  NakCode nak;              ///< for FaultAnswer::kNak
   WcStatus receive_status;  ///< of a receive WQE in use; kSuccess when it is left alone
-  bool is_fatal;            ///< the QP goes to ERR once the NAK has left
+  bool is_fatal;            ///< the QP goes to ERR; the answer still leaves
   AsyncEventType event;     ///< raised when fatal
   std::string_view clause;
 };
 
 inline constexpr auto kFaults = std::to_array<FaultInfo>({
-    {Fault::kNone, false, {}, WcStatus::kSuccess, false, {}, ""},
-    {Fault::kSequence, false, NakCode::kPsnSequenceError, WcStatus::kSuccess, false, {}, "9.7.5.1.1, C9-107"},
-    {Fault::kReceiverNotReady, true, {}, WcStatus::kSuccess, false, {}, "9.7.5.2.8, C9-110"},
-    {Fault::kOpcodeSequence, false, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true, AsyncEventType::kQpReqErr,
-     "9.7.4.1.2, table 58 class C"},
-    {Fault::kOpcodeNotEnabled, false, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true,
+    {Fault::kNone, FaultAnswer::kNak, {}, WcStatus::kSuccess, false, {}, ""},
+    {Fault::kSequence,
+     FaultAnswer::kNak,
+     NakCode::kPsnSequenceError,
+     WcStatus::kSuccess,
+     false,
+     {},
+     "9.7.5.1.1, C9-107"},
+    {Fault::kReceiverNotReady, FaultAnswer::kRnrNak, {}, WcStatus::kSuccess, false, {}, "9.7.5.2.8, C9-110"},
+    {Fault::kOpcodeSequence, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true,
+     AsyncEventType::kQpReqErr, "9.7.4.1.2, table 58 class C"},
+    {Fault::kOpcodeNotEnabled, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true,
      AsyncEventType::kQpReqErr, "9.7.4.1.4, table 58 class C"},
-    {Fault::kLength, false, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true, AsyncEventType::kQpReqErr,
-     "9.7.4.1.6, table 58 class C"},
-    {Fault::kTooManyReads, false, NakCode::kInvalidRequest, WcStatus::kSuccess, true, AsyncEventType::kQpReqErr,
-     "9.7.4.1.3, table 58 class C"},
-    {Fault::kMisaligned, false, NakCode::kInvalidRequest, WcStatus::kSuccess, true, AsyncEventType::kQpReqErr,
-     "9.4.5, o9-17; table 58 class C"},
-    {Fault::kReceiveTooShort, false, NakCode::kInvalidRequest, WcStatus::kLocLenErr, true, AsyncEventType::kQpReqErr,
-     "9.7.4.1.6, table 58 class C"},
-    {Fault::kReceiveProtection, false, NakCode::kRemoteOperationalError, WcStatus::kLocProtErr, true,
+    {Fault::kLength, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kRemInvReqErr, true,
+     AsyncEventType::kQpReqErr, "9.7.4.1.6, table 58 class C"},
+    {Fault::kTooManyReads, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kSuccess, true,
+     AsyncEventType::kQpReqErr, "9.7.4.1.3, table 58 class C"},
+    {Fault::kMisaligned, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kSuccess, true,
+     AsyncEventType::kQpReqErr, "9.4.5, o9-17; table 58 class C"},
+    {Fault::kReceiveTooShort, FaultAnswer::kNak, NakCode::kInvalidRequest, WcStatus::kLocLenErr, true,
+     AsyncEventType::kQpReqErr, "9.7.4.1.6, table 58 class C"},
+    {Fault::kReceiveProtection, FaultAnswer::kNak, NakCode::kRemoteOperationalError, WcStatus::kLocProtErr, true,
      AsyncEventType::kQpFatal, "9.7.5.2.7, table 58 class A"},
-    {Fault::kRemoteAccess, false, NakCode::kRemoteAccessError, WcStatus::kLocAccessErr, true,
+    {Fault::kRemoteAccess, FaultAnswer::kNak, NakCode::kRemoteAccessError, WcStatus::kLocAccessErr, true,
      AsyncEventType::kQpAccessErr, "9.7.4.1.5, table 58 class C"},
-    {Fault::kInvalidate, false, NakCode::kRemoteOperationalError, WcStatus::kLocAccessErr, true,
-     AsyncEventType::kQpAccessErr, "9.9.6.1, table 58 class F"},
+    {Fault::kInvalidate,
+     FaultAnswer::kAck,
+     {},
+     WcStatus::kRemInvReqErr,
+     true,
+     AsyncEventType::kQpAccessErr,
+     "table 58 class J"},
 });
 
 constexpr const FaultInfo& fault_info(Fault fault) { return kFaults[static_cast<std::size_t>(fault)]; }

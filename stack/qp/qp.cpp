@@ -89,6 +89,7 @@ std::uint32_t Qp::next_request(Instant now, std::byte* frame) {
   const bool awaited = requester_.awaits_answer();
   const bool resumes = !requester_.has_outstanding();
   const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
+  completer_.complete_local();
   if (bytes == 0) {
     check_failed_wqe();
     return 0;
@@ -220,8 +221,6 @@ void Qp::note_srq_consumed() {
   srq->limit = 0;
   env_.raise({.type = AsyncEventType::kSrqLimitReached, .srq = srq});
 }
-
-bool Qp::invalidate(RKey) { return false; }
 
 void Qp::set_route(Route* route, const IpAddress& source, const AddressVector& av, Qpn dest_qpn) {
   const egress::Settings& settings = env_.egress;

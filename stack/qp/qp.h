@@ -77,8 +77,6 @@ class Qp : public egress::Flow, public DeadlineHook {
   void note_loss(Instant now, CcLoss loss);
   /// A receive WQE was taken: the SRQ's limit may have been reached.
   void note_srq_consumed();
-  /// Takes the rights of `rkey` away; false if it is no key that a peer may invalidate.
-  bool invalidate(RKey rkey);
 
   // Worker.
   Route* route() const { return route_; }

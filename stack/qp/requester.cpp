@@ -55,7 +55,7 @@ bool Requester::may_start(const SendWqe& wqe) const {
 }
 
 bool Requester::has_credit(const SendWqe& wqe) const {
-  if (wqe.is_read_or_atomic() || wqe.opcode == WrOpcode::kRdmaWrite) return true;
+  if (wqe.is_read_or_atomic() || wqe.is_local() || wqe.opcode == WrOpcode::kRdmaWrite) return true;
   return credits_.allow(next_index_ - ssn_base_) || !has_outstanding();
 }
 
@@ -72,16 +72,43 @@ bool Requester::can_send(Instant now) {
 
 void Requester::start_wqe(SendWqe& wqe) {
   const bool is_atomic = wqe.opcode == WrOpcode::kAtomicCmpSwp || wqe.opcode == WrOpcode::kAtomicFetchAdd;
+  const std::uint32_t packets = is_atomic ? 1 : wqe.is_local() ? 0 : packets_of(wqe.length, qp_.mtu_shift());
   wqe.first_psn = next_psn_;
-  wqe.last_psn = next_psn_ + ((is_atomic ? 1 : packets_of(wqe.length, qp_.mtu_shift())) - 1);
+  wqe.last_psn = next_psn_ + packets - 1;
   ++started_end_;
   cursor_ = {};
 }
 
 std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte* frame) {
-  if (!can_send(now)) return 0;
-  SendWqe& wqe = qp_.sq().at(next_index_);
-  if (next_index_ == started_end_) start_wqe(wqe);
+  while (can_send(now)) {
+    SendWqe& wqe = qp_.sq().at(next_index_);
+    const bool is_new = next_index_ == started_end_;
+    if (is_new) start_wqe(wqe);
+    if (!wqe.is_local()) return build_packet(wqe, route, frame);
+    if (is_new && !execute_local(wqe)) {
+      fail(WcStatus::kMwBindErr);
+      return 0;
+    }
+    finish_wqe();
+  }
+  return 0;
+}
+
+/// IBTA 10.8.3.3: what follows a bind or an invalidation in the queue finds it done.
+bool Requester::execute_local(const SendWqe& wqe) {
+  // No message, so it has no SSN.
+  ++ssn_base_;
+  KeyTable& keys = qp_.env().keys;
+  if (wqe.opcode == WrOpcode::kLocalInv) return keys.invalidate(wqe.imm_or_rkey, qp_.pd(), qp_.qpn());
+  const WindowBinding binding{.window_key = wqe.rkey.value,
+                              .region_key = wqe.imm_or_rkey,
+                              .va = wqe.remote_addr,
+                              .length = wqe.swap,
+                              .access = static_cast<std::uint32_t>(wqe.compare_add)};
+  return keys.bind(binding, qp_.pd(), qp_.qpn());
+}
+
+std::uint32_t Requester::build_packet(const SendWqe& wqe, const Route& route, std::byte* frame) {
   if (wqe.is_read_or_atomic() && qp_.attr().max_rd_atomic == 0) {
     fail(WcStatus::kLocQpOpErr);
     return 0;
@@ -138,7 +165,7 @@ std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, s
   }
   if ((wqe.flags & kSendInline) != 0) {
     std::memcpy(out, wqe.inline_data() + next_offset_, payload);
-  } else if (!cursor_.gather(qp_.env().mrs, qp_.pd(), wqe.sges(), wqe.num_sge, out, payload)) {
+  } else if (!cursor_.gather(qp_.env().keys, qp_.pd(), wqe.sges(), wqe.num_sge, out, payload)) {
     fail(WcStatus::kLocProtErr);
     return 0;
   }
@@ -205,6 +232,11 @@ void Requester::finish_wqe() {
 SendWqe* Requester::oldest() {
   const std::uint32_t head = qp_.sq().head();
   return head == started_end_ ? nullptr : &qp_.sq().at(head);
+}
+
+bool Requester::has_executed_oldest() {
+  const std::uint32_t head = qp_.sq().head();
+  return head != started_end_ && qp_.sq().at(head).is_local() && !(has_failed() && head == failed_index_);
 }
 
 void Requester::advance_unacked(Psn psn) {

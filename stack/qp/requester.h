@@ -20,6 +20,8 @@ class Qp;
 ///     |<- sent, unacknowledged ->|<- to be sent again ->|<- not started ->|
 ///
 /// and in PSNs: unacked_psn <= next_psn <= end_psn. After a rewind, next < started until all is sent again.
+/// Local WQEs (bind, invalidate) have no PSN and are executed when they are started: once, after all before them were
+/// sent, and before any after them is.
 /// Owner: worker.
 class Requester {
  public:
@@ -52,8 +54,10 @@ class Requester {
     return distance >= 0 && distance < end_psn_.distance_from(unacked_psn_);
   }
 
-  /// The oldest WQE with packets outstanding, or null.
+  /// The oldest WQE that was started, or null.
   SendWqe* oldest();
+  /// True if that is a local one, which nothing keeps from completing.
+  bool has_executed_oldest();
   /// All packets before `psn` have arrived; the WQEs before the oldest are complete.
   void advance_unacked(Psn psn);
   /// The oldest WQE is complete: frees its slot.
@@ -76,6 +80,8 @@ class Requester {
   bool may_start(const SendWqe& wqe) const;
   bool has_credit(const SendWqe& wqe) const;
   void start_wqe(SendWqe& wqe);
+  bool execute_local(const SendWqe& wqe);
+  std::uint32_t build_packet(const SendWqe& wqe, const Route& route, std::byte* frame);
   void seek(Psn psn);
   bool wants_ack(Psn psn, bool is_last) const;
   std::uint32_t build_request(const SendWqe& wqe, const Route& route, std::byte* frame);

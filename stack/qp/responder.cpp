@@ -184,19 +184,20 @@ Fault Responder::execute_send(const Inbound& in) {
   const RecvWqe* wqe = receive();
   const std::uint32_t bytes = in.view.payload_bytes;
   if (bytes > wqe->total_bytes - received_bytes_) return Fault::kReceiveTooShort;
-  if (!receive_cursor_.scatter(qp_.env().mrs, qp_.receive_pd(), wqe->sges(), wqe->num_sge, in.payload, bytes))
+  if (!receive_cursor_.scatter(qp_.env().keys, qp_.receive_pd(), wqe->sges(), wqe->num_sge, in.payload, bytes))
     return Fault::kReceiveProtection;
-  // Memory regions here cannot be invalidated by a peer: that is for windows and fast registrations.
-  if (info.has(Extension::kIeth) && !qp_.invalidate(in.view.ieth().rkey)) return Fault::kInvalidate;
   received_bytes_ += bytes;
   ++qp_.counters().rx_send_requests;
   advance(in, 1);
+  // The message has arrived, whatever becomes of the key.
+  if (info.has(Extension::kIeth) && !qp_.env().keys.invalidate(in.view.ieth().rkey.value, qp_.pd(), qp_.qpn()))
+    return Fault::kInvalidate;
   if (info.is_last()) complete_receive(&in, WcStatus::kSuccess);
   return Fault::kNone;
 }
 
 std::byte* Responder::remote_memory(RKey rkey, std::uint64_t va, std::uint64_t bytes, std::uint32_t access) const {
-  return qp_.env().mrs.check(rkey.value, qp_.pd(), va, bytes, access);
+  return qp_.env().keys.check_remote(rkey.value, qp_.pd(), qp_.qpn(), va, bytes, access);
 }
 
 Fault Responder::execute_write(const Inbound& in) {
@@ -319,8 +320,10 @@ void Responder::refuse(Fault fault, Psn psn) {
   nak_psn_ = psn;
   awaiting_retransmission_ = true;
   Counters& counters = qp_.counters();
-  if (info.is_rnr)
+  if (info.answer == FaultAnswer::kRnrNak)
     ++counters.out_of_buffer;
+  else if (fault == Fault::kInvalidate)
+    ++counters.resp_remote_invalidate_errors;
   else if (fault == Fault::kReceiveTooShort)
     ++counters.resp_local_length_error;
   else if (info.nak == NakCode::kRemoteAccessError)
@@ -359,14 +362,25 @@ std::uint32_t Responder::next_packet(const Route& route, std::byte* frame) {
     const FaultInfo& info = fault_info(nak_);
     nak_ = Fault::kNone;
     ack_due_ = false;
-    ++qp_.counters().tx_naks;
-    return build_acknowledge(route, frame, nak_psn_,
-                             info.is_rnr ? rnr_nak_syndrome(qp_.attr().min_rnr_timer) : nak_syndrome(info.nak));
+    return build_refusal(info, route, frame);
   }
   if (!ack_due_) return 0;
   ack_due_ = false;
   ++qp_.counters().tx_acks;
   return build_acknowledge(route, frame, ack_psn_, ack_syndrome(credits()));
+}
+
+std::uint32_t Responder::build_refusal(const FaultInfo& info, const Route& route, std::byte* frame) {
+  const bool is_ack = info.answer == FaultAnswer::kAck;
+  ++(is_ack ? qp_.counters().tx_acks : qp_.counters().tx_naks);
+  switch (info.answer) {
+    case FaultAnswer::kAck:
+      return build_acknowledge(route, frame, nak_psn_, ack_syndrome(credits()));
+    case FaultAnswer::kRnrNak:
+      return build_acknowledge(route, frame, nak_psn_, rnr_nak_syndrome(qp_.attr().min_rnr_timer));
+    default:
+      return build_acknowledge(route, frame, nak_psn_, nak_syndrome(info.nak));
+  }
 }
 
 std::uint32_t Responder::build_read_response(const Route& route, std::byte* frame) {

@@ -67,6 +67,7 @@ class Responder {
   Fault queue_read(const Reth& reth, Psn psn, std::uint32_t packets);
 
   std::uint8_t credits() const;
+  std::uint32_t build_refusal(const FaultInfo& info, const Route& route, std::byte* frame);
   std::uint32_t build_read_response(const Route& route, std::byte* frame);
   std::uint32_t build_atomic_response(const Route& route, std::byte* frame);
   std::uint32_t build_acknowledge(const Route& route, std::byte* frame, Psn psn, std::uint8_t syndrome);

@@ -24,9 +24,9 @@ class SgeCursor {
   }
 
   /// Copies `bytes` from the elements to `out`. False: a key, range or page is bad.
-  bool gather(const MrTable& mrs, const Pd* pd, const Sge* sges, std::uint32_t count, std::byte* out,
+  bool gather(const KeyTable& keys, const Pd* pd, const Sge* sges, std::uint32_t count, std::byte* out,
               std::uint32_t bytes) {
-    return walk(mrs, pd, sges, count, 0, bytes, [&out](std::byte* memory, std::uint32_t n) {
+    return walk(keys, pd, sges, count, 0, bytes, [&out](std::byte* memory, std::uint32_t n) {
       const bool ok = copy_user(out, memory, n);
       out += n;
       return ok;
@@ -34,9 +34,9 @@ class SgeCursor {
   }
 
   /// Copies `bytes` from `in` to the elements. False: a key, range, right or page is bad, or the list is too short.
-  bool scatter(const MrTable& mrs, const Pd* pd, const Sge* sges, std::uint32_t count, const std::byte* in,
+  bool scatter(const KeyTable& keys, const Pd* pd, const Sge* sges, std::uint32_t count, const std::byte* in,
                std::uint32_t bytes) {
-    return walk(mrs, pd, sges, count, kAccessLocalWrite, bytes, [&in](std::byte* memory, std::uint32_t n) {
+    return walk(keys, pd, sges, count, kAccessLocalWrite, bytes, [&in](std::byte* memory, std::uint32_t n) {
       const bool ok = copy_user(memory, in, n);
       in += n;
       return ok;
@@ -45,14 +45,14 @@ class SgeCursor {
 
  private:
   template <class Move>
-  bool walk(const MrTable& mrs, const Pd* pd, const Sge* sges, std::uint32_t count, std::uint32_t access,
+  bool walk(const KeyTable& keys, const Pd* pd, const Sge* sges, std::uint32_t count, std::uint32_t access,
             std::uint32_t bytes, Move move) {
     while (bytes > 0) {
       if (index_ >= count) return false;
       const Sge& sge = sges[index_];
       const std::uint32_t n = std::min(bytes, sge.length - offset_);
       if (n > 0) {
-        std::byte* memory = mrs.check(sge.lkey.value, pd, sge.addr + offset_, n, access);
+        std::byte* memory = keys.check_local(sge.lkey.value, pd, sge.addr + offset_, n, access);
         if (memory == nullptr || !move(memory, n)) return false;
       }
       bytes -= n;

@@ -39,6 +39,8 @@ struct SendWqe {
   bool is_read_or_atomic() const {
     return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kAtomicCmpSwp || opcode == WrOpcode::kAtomicFetchAdd;
   }
+  /// It sends nothing.
+  bool is_local() const { return opcode == WrOpcode::kLocalInv || opcode == WrOpcode::kBindMw; }
 };
 static_assert(sizeof(SendWqe) == 72);
 

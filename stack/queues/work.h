@@ -86,15 +86,17 @@ struct Sge {
 };
 static_assert(sizeof(Sge) == 16);
 
-/// One send work request, as the application states it. `sges` may name inline data.
+/// One send work request, as the application states it. `sges` may name inline data. A bind names the window by `rkey`,
+/// the R_Key that it gets, and the region by its L_Key in `imm_or_rkey`; the range is from `remote_addr` on, of `swap`
+/// bytes, and `compare_add` holds its AccessFlag bits.
 struct SendRequest {
   std::uint64_t wr_id = 0;
   WrOpcode opcode = WrOpcode::kSend;
   std::uint8_t flags = 0;  ///< SendFlag bits
   std::uint32_t num_sge = 0;
   const Sge* sges = nullptr;
-  std::uint32_t imm_or_rkey =
-      0;  ///< immediate data as the application holds it (network order), or R_Key to invalidate
+  /// Immediate data as the application holds it (network order), or the R_Key to invalidate.
+  std::uint32_t imm_or_rkey = 0;
   std::uint64_t remote_addr = 0;
   RKey rkey;
   std::uint64_t compare_add = 0;

@@ -25,6 +25,7 @@ inline int destroy_cq_ex(ibv_cq_ex* cq) { return ibv_destroy_cq(ibv_cq_ex_to_cq(
 using Context = std::unique_ptr<ibv_context, Destroy<ibv_close_device>>;
 using Pd = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
 using Mr = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
+using Mw = std::unique_ptr<ibv_mw, Destroy<ibv_dealloc_mw>>;
 using Channel = std::unique_ptr<ibv_comp_channel, Destroy<ibv_destroy_comp_channel>>;
 using Cq = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
 using CqEx = std::unique_ptr<ibv_cq_ex, Destroy<destroy_cq_ex>>;

@@ -149,7 +149,6 @@ void expect_unsupported(Made* made) {
 }
 
 TEST_F(ShimMemory, objects_not_made__say_so) {
-  expect_unsupported(ibv_alloc_mw(pd(), IBV_MW_TYPE_1));
   expect_unsupported(ibv_alloc_null_mr(pd()));
   ibv_td_init_attr domain{};
   expect_unsupported(ibv_alloc_td(context(), &domain));

@@ -224,7 +224,7 @@ TEST_F(ShimExtendedPost, functions__are_all_there) {
 
 TEST_F(ShimExtendedPost, functions__that_do_nothing_yet_fail_the_batch) {
   ibv_wr_start(qp_);
-  ibv_wr_local_inv(qp_, 1);
+  ibv_wr_atomic_write(qp_, 1, 0, "eight...");
   EXPECT_EQ(ibv_wr_complete(qp_), EOPNOTSUPP);
 }
 

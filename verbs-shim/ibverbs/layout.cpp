@@ -1,6 +1,7 @@
 // What clients were compiled against: sizes, offsets and values that must never move.
 #include <cstddef>
 
+#include "stack/mem/memory.h"
 #include "stack/queues/work.h"
 #include "verbs-shim/ibverbs/objects.h"
 
@@ -11,7 +12,7 @@ static_assert(sizeof(ibv_context) == 328 && sizeof(verbs_context) == 648);
 static_assert(offsetof(verbs_context, context) == 320);
 static_assert(sizeof(ibv_qp) == 160 && sizeof(ibv_qp_ex) == 352);
 static_assert(sizeof(ibv_cq) == 128 && sizeof(ibv_cq_ex) == 288);
-static_assert(sizeof(ibv_mr) == 48 && sizeof(ibv_pd) == 16 && sizeof(ibv_srq) == 128);
+static_assert(sizeof(ibv_mr) == 48 && sizeof(ibv_mw) == 32 && sizeof(ibv_pd) == 16 && sizeof(ibv_srq) == 128);
 static_assert(sizeof(ibv_ah) == 24 && sizeof(ibv_comp_channel) == 16);
 static_assert(sizeof(ibv_port_attr) == 52 && offsetof(ibv_port_attr, port_cap_flags2) == 48);
 static_assert(sizeof(ibv_device_attr_ex) == 400);
@@ -71,6 +72,7 @@ static_assert(same(kQpStateAttr, IBV_QP_STATE) && same(kQpCurState, IBV_QP_CUR_S
 static_assert(same(kAccessLocalWrite, IBV_ACCESS_LOCAL_WRITE) && same(kAccessRemoteWrite, IBV_ACCESS_REMOTE_WRITE) &&
               same(kAccessRemoteRead, IBV_ACCESS_REMOTE_READ) && same(kAccessRemoteAtomic, IBV_ACCESS_REMOTE_ATOMIC) &&
               same(kAccessMwBind, IBV_ACCESS_MW_BIND) && same(kAccessZeroBased, IBV_ACCESS_ZERO_BASED));
+static_assert(same(KeyKind::kWindow1, IBV_MW_TYPE_1) && same(KeyKind::kWindow2, IBV_MW_TYPE_2));
 static_assert(same(AsyncEventType::kCqErr, IBV_EVENT_CQ_ERR) && same(AsyncEventType::kQpFatal, IBV_EVENT_QP_FATAL) &&
               same(AsyncEventType::kQpReqErr, IBV_EVENT_QP_REQ_ERR) &&
               same(AsyncEventType::kQpAccessErr, IBV_EVENT_QP_ACCESS_ERR) &&

@@ -69,7 +69,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* addr, std::size_t length, std::uint64_
                 .pd = pd,
                 .addr = addr,
                 .length = length,
-                .handle = shim->mr->key & MrTable::kIndexMask,
+                .handle = KeyTable::index_of(shim->mr->key),
                 .lkey = shim->mr->key,
                 .rkey = shim->mr->key};
   return &shim->base;
@@ -148,7 +148,8 @@ ROCI_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std:
 }
 
 ROCI_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
-  if (!is_detached(mr->context)) device_of(mr->context).dereg_mr(from(mr)->mr);
+  if (!is_detached(mr->context))
+    if (const int error = device_of(mr->context).dereg_mr(from(mr)->mr); error != 0) return error;
   delete from(mr);
   return 0;
 }

@@ -42,6 +42,11 @@ struct ShimMr {
   Mr* mr;
 };
 
+struct ShimMw {
+  ibv_mw base;
+  Mw* mw;
+};
+
 struct ShimCq;
 
 struct ShimChannel {
@@ -102,6 +107,7 @@ inline ShimContext* from(ibv_context* context) {
 }
 inline ShimPd* from(ibv_pd* pd) { return reinterpret_cast<ShimPd*>(pd); }
 inline ShimMr* from(ibv_mr* mr) { return reinterpret_cast<ShimMr*>(mr); }
+inline ShimMw* from(ibv_mw* mw) { return reinterpret_cast<ShimMw*>(mw); }
 inline ShimChannel* from(ibv_comp_channel* channel) { return reinterpret_cast<ShimChannel*>(channel); }
 inline ShimCq* from(ibv_cq* cq) { return reinterpret_cast<ShimCq*>(cq); }
 inline ShimCq* from(ibv_cq_ex* cq) { return reinterpret_cast<ShimCq*>(cq); }

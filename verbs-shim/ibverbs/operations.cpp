@@ -30,14 +30,17 @@ void fill_unsupported(Slots&... slots) {
 
 void fill_data_path(ibv_context_ops* ops) {
   fill_unsupported(ops->_compat_query_device, ops->_compat_query_port, ops->_compat_alloc_pd, ops->_compat_dealloc_pd,
-                   ops->_compat_reg_mr, ops->_compat_rereg_mr, ops->_compat_dereg_mr, ops->alloc_mw, ops->bind_mw,
-                   ops->dealloc_mw, ops->_compat_create_cq, ops->_compat_cq_event, ops->_compat_resize_cq,
-                   ops->_compat_destroy_cq, ops->_compat_create_srq, ops->_compat_modify_srq, ops->_compat_query_srq,
-                   ops->_compat_destroy_srq, ops->_compat_create_qp, ops->_compat_query_qp, ops->_compat_modify_qp,
-                   ops->_compat_destroy_qp, ops->_compat_create_ah, ops->_compat_destroy_ah, ops->_compat_attach_mcast,
-                   ops->_compat_detach_mcast, ops->_compat_async_event);
+                   ops->_compat_reg_mr, ops->_compat_rereg_mr, ops->_compat_dereg_mr, ops->_compat_create_cq,
+                   ops->_compat_cq_event, ops->_compat_resize_cq, ops->_compat_destroy_cq, ops->_compat_create_srq,
+                   ops->_compat_modify_srq, ops->_compat_query_srq, ops->_compat_destroy_srq, ops->_compat_create_qp,
+                   ops->_compat_query_qp, ops->_compat_modify_qp, ops->_compat_destroy_qp, ops->_compat_create_ah,
+                   ops->_compat_destroy_ah, ops->_compat_attach_mcast, ops->_compat_detach_mcast,
+                   ops->_compat_async_event);
   ops->_compat_query_device = ibv_query_device;
   ops->_compat_query_port = ibv_query_port;
+  ops->alloc_mw = alloc_mw;
+  ops->bind_mw = bind_mw;
+  ops->dealloc_mw = dealloc_mw;
   ops->poll_cq = poll_cq;
   ops->req_notify_cq = request_notify;
   ops->post_send = post_send;

@@ -13,6 +13,10 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     std::size_t bytes);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* wanted);
+
 int poll_cq(ibv_cq* cq, int max_entries, ibv_wc* wc);
 int request_notify(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
@@ -25,8 +29,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 void fill_extended_post(ibv_qp_ex* qp);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
-/// Turns a client's work request into the stack's. False if the opcode is none of ours.
+/// Turns a client's work request into the stack's. False if it is malformed.
 bool make_send_request(const ibv_send_wr& wr, SendRequest* request);
+/// As above, of binding `mw`, whose R_Key becomes `rkey`. False for rights that are none of a window's, or another
+/// window's key.
+bool make_bind_request(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest* request);
 /// Rings for the last `posted` requests, and turns the worker if nothing else will.
 void kick(ShimQp* qp, std::size_t posted);
 

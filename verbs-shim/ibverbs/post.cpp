@@ -46,6 +46,13 @@ bool make_send_request(const ibv_send_wr& wr, SendRequest* request) {
       request->compare_add = wr.wr.atomic.compare_add;
       request->swap = wr.wr.atomic.swap;
       return true;
+    case IBV_WR_LOCAL_INV:
+      request->num_sge = 0;
+      return true;
+    case IBV_WR_BIND_MW:
+      request->num_sge = 0;
+      return wr.bind_mw.mw != nullptr && wr.bind_mw.mw->type == IBV_MW_TYPE_2 &&
+             make_bind_request(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
     default:
       return false;
   }

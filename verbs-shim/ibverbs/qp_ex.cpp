@@ -143,8 +143,13 @@ void fill_operations_of(ibv_qp_ex* base) {
   base->wr_atomic_fetch_add = [](ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t addr, std::uint64_t add) {
     atomic(qp, WrOpcode::kAtomicFetchAdd, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey, addr, add, 0);
   };
-  base->wr_bind_mw = [](ibv_qp_ex* qp, ibv_mw*, std::uint32_t, const ibv_mw_bind_info*) { fail(qp, EOPNOTSUPP); };
-  base->wr_local_inv = [](ibv_qp_ex* qp, std::uint32_t) { fail(qp, EOPNOTSUPP); };
+  base->wr_bind_mw = [](ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
+    SendRequest& request = begin(qp, WrOpcode::kBindMw, IBV_QP_EX_WITH_BIND_MW);
+    if (mw->type != IBV_MW_TYPE_2 || !make_bind_request(mw, rkey, *info, &request)) fail(qp, EINVAL);
+  };
+  base->wr_local_inv = [](ibv_qp_ex* qp, std::uint32_t rkey) {
+    begin(qp, WrOpcode::kLocalInv, IBV_QP_EX_WITH_LOCAL_INV).imm_or_rkey = rkey;
+  };
   base->wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t) { fail(qp, EOPNOTSUPP); };
   base->wr_atomic_write = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*) { fail(qp, EOPNOTSUPP); };
 }

@@ -36,12 +36,14 @@ void fill_device_attr(ibv_context* context, ibv_device_attr* attr) {
   attr->hw_ver = 1;
   attr->max_qp = limit(limits.max_qp);
   attr->max_qp_wr = limit(limits.max_qp_wr);
-  attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+  attr->device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN |
+                           IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
   attr->max_sge = limit(limits.max_sge);
   attr->max_sge_rd = limit(limits.max_sge_rd);
   attr->max_cq = limit(limits.max_cq);
   attr->max_cqe = limit(limits.max_cqe);
   attr->max_mr = limit(limits.max_mr);
+  attr->max_mw = limit(limits.max_mw);
   attr->max_pd = limit(limits.max_pd);
   attr->max_qp_rd_atom = limits.max_qp_rd_atom;
   attr->max_res_rd_atom = limit(std::uint64_t{limits.max_qp_rd_atom} * limits.max_qp);
