@@ -239,12 +239,16 @@ Fault Responder::execute_write(const Inbound& in) {
   return Fault::kNone;
 }
 
-Fault Responder::queue_read(const Reth& reth, Psn psn, std::uint32_t packets) {
+Fault Responder::queue_read(const Reth& reth, Psn psn, std::uint32_t packets, bool is_replay) {
   if (reth.dma_length > kMaxMessageBytes) return Fault::kLength;
   if (reth.dma_length > 0 && remote_memory(reth.rkey, reth.va, reth.dma_length, kAccessRemoteRead) == nullptr)
     return Fault::kRemoteAccess;
-  owe_response(
-      {.next_psn = psn, .packets_left = packets, .va = reth.va, .rkey = reth.rkey, .bytes_left = reth.dma_length});
+  owe_response({.next_psn = psn,
+                .packets_left = packets,
+                .is_replay = is_replay,
+                .va = reth.va,
+                .rkey = reth.rkey,
+                .bytes_left = reth.dma_length});
   ++qp_.counters().rx_read_requests;
   return Fault::kNone;
 }
@@ -253,7 +257,7 @@ Fault Responder::execute_read(const Inbound& in) {
   if (responses_.full() || qp_.attr().max_dest_rd_atomic == 0) return Fault::kTooManyReads;
   const Reth reth = in.view.reth();
   const std::uint32_t packets = response_packets(reth.dma_length, qp_.mtu_shift());
-  const Fault fault = queue_read(reth, in.view.bth.psn, packets);
+  const Fault fault = queue_read(reth, in.view.bth.psn, packets, false);
   if (fault != Fault::kNone) return fault;
   advance(in, packets);
   last_answered_psn_ = expected_psn_ - 1;
@@ -302,7 +306,7 @@ void Responder::replay_read(const Inbound& in) {
   // A duplicate asks for nothing that was not asked for before.
   if ((psn + packets).after(expected_psn_)) return;
   responses_.cut_from(psn);
-  if (!responses_.full()) static_cast<void>(queue_read(reth, psn, packets));
+  if (!responses_.full()) static_cast<void>(queue_read(reth, psn, packets, true));
 }
 
 void Responder::replay_atomic(const Inbound& in) {
@@ -402,6 +406,11 @@ std::uint32_t Responder::build_read_response(const Route& route, std::byte* fram
     // The region may have gone since the request was checked.
     std::byte* memory = remote_memory(response.rkey, response.va, bytes, kAccessRemoteRead);
     if (memory == nullptr || !copy_user(out, memory, bytes)) {
+      // A duplicate may be stale, and its requester have allowed since that the key goes.
+      if (response.is_replay) {
+        responses_.pop();
+        return 0;
+      }
       const Psn psn = response.next_psn;
       responses_.clear();
       refuse(Fault::kRemoteAccess, psn);

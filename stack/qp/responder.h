@@ -64,7 +64,7 @@ class Responder {
   Fault take_receive();
   void complete_receive(const Inbound* in, WcStatus status);
   std::byte* remote_memory(RKey rkey, std::uint64_t va, std::uint64_t bytes, std::uint32_t access) const;
-  Fault queue_read(const Reth& reth, Psn psn, std::uint32_t packets);
+  Fault queue_read(const Reth& reth, Psn psn, std::uint32_t packets, bool is_replay);
 
   std::uint8_t credits() const;
   std::uint32_t build_refusal(const FaultInfo& info, const Route& route, std::byte* frame);

@@ -14,8 +14,9 @@ struct Response {
   bool is_atomic = false;
   Psn next_psn;  ///< of the next response packet
   std::uint32_t packets_left = 0;
-  bool at_start = true;  ///< the next packet begins the response
-  std::uint64_t va = 0;  ///< READ: where the next packet's payload starts
+  bool at_start = true;    ///< the next packet begins the response
+  bool is_replay = false;  ///< its request was a duplicate
+  std::uint64_t va = 0;    ///< READ: where the next packet's payload starts
   RKey rkey;
   std::uint32_t bytes_left = 0;
   std::uint64_t original = 0;  ///< atomic: the value before it

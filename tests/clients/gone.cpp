@@ -30,8 +30,8 @@ struct Memory {
       unlink(name);
       if (ftruncate(fd, kBytes) != 0) fail("ftruncate");
     }
-    data = static_cast<std::uint8_t*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                                           of_a_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0));
+    data = static_cast<std::uint8_t*>(
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, of_a_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0));
     if (data == MAP_FAILED) fail("mmap");
   }
   /// The second half is no more.
@@ -74,8 +74,7 @@ void connect(Device& device, ibv_qp* qp, std::uint32_t peer) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-  if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0)
-    fail("INIT");
+  if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) fail("INIT");
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_4096;
   attr.dest_qp_num = peer;

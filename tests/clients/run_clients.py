@@ -52,6 +52,8 @@ VERIFY_LOADS = {
     "MTU 256": ["-m", 256],
     "MTU 1024": ["-m", 1024, "-b"],
     "events": ["-e", "-b"],
+    "windows of type 1": ["--windows", 1, "-q", 4, "-b"],
+    "windows of type 2": ["--windows", 2, "-q", 4, "-b"],
     "32 elements": ["-g", 32, "-S", 40000],
     "all at once": ["-q", 8, "-b", "-l", 8, "-d", 32, "-g", 7, "-S", 30000, "-n", 192],
 }
@@ -276,7 +278,7 @@ def cases():
     for title, (programs, flags) in PERFTEST.items():
         for program in programs:
             yield f"{program}: {title}", lambda p=program, f=flags: perftest(p, f)
-    for title in ("both directions", "16 QPs", "MTU 1024", "events"):
+    for title in ("both directions", "16 QPs", "MTU 1024", "events", "windows of type 2"):
         yield f"every byte: {title}, with faults", lambda f=VERIFY_LOADS[title]: with_faults(ALL_KINDS, verify, f)
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
         yield f"{program}: with faults", lambda p=program: with_faults(ALL_KINDS, perftest, p, ["-n", 300])

@@ -105,6 +105,7 @@ class Run {
         if (initiates(is_client_)) prepare_source(qp, slot, first + slot);
         if (initiates(!is_client_)) prepare_target(qp, slot, first + slot);
       }
+    if (options_.window_type != 0) end_.bind_windows();
     if (options_.receive_after_ms == 0) post_receives(first, count);
     end_.peer.barrier();
     if (initiates(is_client_)) post_all(first, count);
@@ -194,12 +195,12 @@ class Run {
     wr.imm_data = plan.imm;
     if (is_atomic(plan.operation)) {
       wr.wr.atomic.remote_addr = end_.remote_address(qp, slot);
-      wr.wr.atomic.rkey = end_.remote_key;
+      wr.wr.atomic.rkey = end_.remote_keys[qp];
       wr.wr.atomic.compare_add = compare_add(qp, operation, plan);
       wr.wr.atomic.swap = plan.imm;
     } else {
       wr.wr.rdma.remote_addr = end_.remote_address(qp, slot);
-      wr.wr.rdma.rkey = end_.remote_key;
+      wr.wr.rdma.rkey = end_.remote_keys[qp];
     }
     return wr;
   }

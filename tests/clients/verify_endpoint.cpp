@@ -18,6 +18,8 @@ namespace verify {
 
 namespace {
 
+constexpr int kRemoteRights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
 void print(const char* format, va_list arguments) {
   std::fputs("verify: ", stderr);
   std::vfprintf(stderr, format, arguments);
@@ -87,6 +89,7 @@ Endpoint::Endpoint(const Options& wanted, Peer& to) : options(wanted), peer(to) 
 }
 
 Endpoint::~Endpoint() {
+  for (ibv_mw* window : windows) ibv_dealloc_mw(window);
   for (ibv_qp* qp : qps) ibv_destroy_qp(qp);
   ibv_dereg_mr(mr);
   ibv_destroy_cq(cq);
@@ -122,8 +125,8 @@ void Endpoint::create_objects() {
   if (options.use_events) channel = ibv_create_comp_channel(context);
   cq = ibv_create_cq(context, static_cast<int>(options.qps * options.batch * 2), nullptr, channel, 0);
   if (cq == nullptr) fail("create_cq: %s", std::strerror(errno));
-  mr = ibv_reg_mr(pd, memory.data(), memory.size(),
-                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+  const int rights = options.window_type != 0 ? int{IBV_ACCESS_MW_BIND} : kRemoteRights;
+  mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE | rights);
   if (mr == nullptr) fail("reg_mr: %s", std::strerror(errno));
   for (std::uint32_t i = 0; i < options.qps; ++i) {
     ibv_qp_init_attr init{};
@@ -132,6 +135,9 @@ void Endpoint::create_objects() {
     init.qp_type = IBV_QPT_RC;
     qps.push_back(ibv_create_qp(pd, &init));
     if (qps.back() == nullptr) fail("create_qp: %s", std::strerror(errno));
+    if (options.window_type == 0) continue;
+    windows.push_back(ibv_alloc_mw(pd, static_cast<ibv_mw_type>(options.window_type)));
+    if (windows.back() == nullptr) fail("alloc_mw: %s", std::strerror(errno));
   }
 }
 
@@ -146,7 +152,7 @@ void Endpoint::connect() {
   Hello theirs;
   peer.exchange(&ours, &theirs, sizeof ours);
   remote_base = theirs.base;
-  remote_key = theirs.key;
+  remote_keys.assign(options.qps, theirs.key);
   for (std::uint32_t i = 0; i < options.qps; ++i) {
     // First PSNs near the wrap on every other QP.
     const std::uint32_t our_psn = i % 2 == 0 ? 0xfffff0 + i : 1000 * i;
@@ -156,7 +162,7 @@ void Endpoint::connect() {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    attr.qp_access_flags = kRemoteRights;
     int error = ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error != 0) fail("INIT: %s", std::strerror(error));
     attr.qp_state = IBV_QPS_RTR;
@@ -186,6 +192,45 @@ void Endpoint::connect() {
     if (error != 0) fail("RTS: %s", std::strerror(error));
   }
   peer.barrier();
+}
+
+/// One of type 2 is invalidated first, if it is bound.
+void Endpoint::bind_window(std::uint32_t qp) {
+  ibv_mw* window = windows[qp];
+  const ibv_mw_bind_info info{
+      .mr = mr, .addr = reinterpret_cast<std::uint64_t>(memory.data()), .length = memory.size(), .mw_access_flags = 0};
+  if (options.window_type == 1) {
+    ibv_mw_bind bind{.wr_id = qp, .send_flags = IBV_SEND_SIGNALED, .bind_info = info};
+    bind.bind_info.mw_access_flags = kRemoteRights;
+    if (const int error = ibv_bind_mw(qps[qp], window, &bind); error != 0) fail("bind_mw: %s", std::strerror(error));
+    return;
+  }
+  ibv_send_wr bind{};
+  bind.opcode = IBV_WR_BIND_MW;
+  bind.send_flags = IBV_SEND_SIGNALED;
+  bind.bind_mw = {.mw = window, .rkey = ibv_inc_rkey(window->rkey), .bind_info = info};
+  bind.bind_mw.bind_info.mw_access_flags = kRemoteRights | IBV_ACCESS_ZERO_BASED;
+  ibv_send_wr invalidate{};
+  invalidate.opcode = IBV_WR_LOCAL_INV;
+  invalidate.invalidate_rkey = window->rkey;
+  invalidate.next = &bind;
+  const bool is_bound = windows_are_bound_;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qps[qp], is_bound ? &invalidate : &bind, &bad);
+  if (error != 0) fail("binding by post_send: %s", std::strerror(error));
+  window->rkey = bind.bind_mw.rkey;
+}
+
+void Endpoint::bind_windows() {
+  for (std::uint32_t i = 0; i < options.qps; ++i) bind_window(i);
+  for (std::size_t bound = 0; bound < options.qps;)
+    for (const ibv_wc& wc : wait_for_completions()) {
+      if (wc.status != IBV_WC_SUCCESS || wc.opcode != IBV_WC_BIND_MW) fail("bind: %s", ibv_wc_status_str(wc.status));
+      ++bound;
+    }
+  windows_are_bound_ = true;
+  for (std::uint32_t i = 0; i < options.qps; ++i)
+    peer.exchange(&windows[i]->rkey, &remote_keys[i], sizeof remote_keys[i]);
 }
 
 std::vector<ibv_wc> Endpoint::wait_for_completions() {

@@ -54,11 +54,14 @@ struct Endpoint {
     return memory.data() + area_offset(area, qp, slot);
   }
   std::uint64_t remote_address(std::uint32_t qp, std::uint32_t slot) const {
-    return remote_base + area_offset(1, qp, slot);
+    // A window of type 2 is zero-based.
+    return (options.window_type == 2 ? 0 : remote_base) + area_offset(1, qp, slot);
   }
   std::size_t area_offset(std::uint32_t area, std::uint32_t qp, std::uint32_t slot) const {
     return ((std::size_t{area} * options.qps + qp) * options.batch + slot) * slot_bytes_ + kGuardBytes;
   }
+  /// Binds the windows anew and learns the keys of the peer's; nothing else may be under way.
+  void bind_windows();
   /// Waits for completions, by polling or by events; at least one.
   std::vector<ibv_wc> wait_for_completions();
 
@@ -71,15 +74,18 @@ struct Endpoint {
   ibv_cq* cq = nullptr;
   ibv_mr* mr = nullptr;
   std::vector<ibv_qp*> qps;
+  std::vector<ibv_mw*> windows;  ///< one for each QP
   std::uint64_t remote_base = 0;
-  std::uint32_t remote_key = 0;
+  std::vector<std::uint32_t> remote_keys;  ///< by QP
   std::uint32_t mtu_bytes = 0;
 
  private:
   void open_device();
   void create_objects();
   void connect();
+  void bind_window(std::uint32_t qp);
 
+  bool windows_are_bound_ = false;
   std::size_t slot_bytes_ = 0;
   int gid_index_ = 0;
   ibv_gid gid_{};

@@ -15,6 +15,7 @@ constexpr const char* kUsage =
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
     "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n"
     "  --linger MILLISECONDS (stay so long when all is done)\n"
+    "  --windows TYPE (1 or 2: the peer's keys are of memory windows, bound anew for each batch)\n"
     "  --receive-after MILLISECONDS (post receives so long after the peer may send)\n";
 
 [[noreturn]] void usage() {
@@ -36,7 +37,7 @@ std::uint32_t parse_operations(const char* text) {
   return enabled;
 }
 
-enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter };
+enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter, kWindows };
 
 /// Where the value of an option goes that is just a number; null for the others.
 std::uint32_t* number_of(int option, Options& options) {
@@ -59,6 +60,8 @@ std::uint32_t* number_of(int option, Options& options) {
       return &options.inline_bytes;
     case kLinger:
       return &options.linger_ms;
+    case kWindows:
+      return &options.window_type;
     case kReceiveAfter:
       return &options.receive_after_ms;
     default:
@@ -73,6 +76,7 @@ Options parse_options(int argc, char** argv) {
                                      {"seed", required_argument, nullptr, kSeed},
                                      {"patience", required_argument, nullptr, kPatience},
                                      {"linger", required_argument, nullptr, kLinger},
+                                     {"windows", required_argument, nullptr, kWindows},
                                      {"receive-after", required_argument, nullptr, kReceiveAfter},
                                      {nullptr, 0, nullptr, 0}};
   Options options;
@@ -117,6 +121,7 @@ Options parse_options(int argc, char** argv) {
   }
   if (optind < argc) options.server = argv[optind++];
   if (optind < argc || options.qps == 0 || options.chain == 0 || options.batch == 0 || options.max_sges == 0) usage();
+  if (options.window_type > 2) usage();
   return options;
 }
 

@@ -28,6 +28,7 @@ struct Options {
   int timeout_code = 14;
   int seconds_without_progress = 60;
   std::uint32_t linger_ms = 0;
+  std::uint32_t window_type = 0;  ///< of the windows that open each end's memory to the peer; 0: none, the region does
   std::uint32_t receive_after_ms = 0;  ///< receives are posted so long after the peer may send
 };
 

@@ -119,12 +119,14 @@ class OpPlanner {
 
   PlannedOp draw_op() {
     PlannedOp op;
-    op.kind = kinds_[random_.below(kinds_.size())];
+    op.kind = draw_kind();
     if (random_.chance(0.6)) op.flags |= kSendSignaled;
     if (random_.chance(0.1)) op.flags |= kSendFence;
     if (random_.chance(0.1)) op.flags |= kSendSolicited;
     op.imm = static_cast<std::uint32_t>(random_.next());
-    if (op.is_atomic())
+    if (op.is_local())
+      draw_local(op);
+    else if (op.is_atomic())
       draw_atomic(op);
     else if (op.kind == OpKind::kRead)
       draw_read(op);
@@ -134,10 +136,34 @@ class OpPlanner {
     return op;
   }
 
-  Flaw draw_flaw(const PlannedOp& op) {
+  /// A window can be invalidated once, and what it opened is reached by the region's own key from then on.
+  OpKind draw_kind() {
+    const OpKind kind = kinds_[random_.below(kinds_.size())];
+    if (kind != OpKind::kSendInv) return kind;
+    if (!to_.has_window || window_is_gone_) return OpKind::kSend;
+    window_is_gone_ = true;
+    return kind;
+  }
+
+  void draw_local(PlannedOp& op) {
+    op.flags &= static_cast<std::uint8_t>(~kSendSolicited);
+    op.kind = spare_is_bound_ ? OpKind::kLocalInv : OpKind::kBind;
+    if (wants_flaw_) {
+      op.flaw = Flaw::kWindowRule;
+      op.kind = spare_is_bound_ ? OpKind::kBind : OpKind::kLocalInv;
+      return;
+    }
+    spare_is_bound_ = !spare_is_bound_;
+  }
+
+  Flaw draw_flaw(PlannedOp& op) {
     // An empty message touches no memory, and inline data has no key.
     if (op.length == 0 || op.shared) return Flaw::kNone;
     const bool is_send = op.takes_receive() && op.kind != OpKind::kWriteImm;
+    if (!is_send && to_.has_window && window_is_gone_ && random_.chance(0.5)) {
+      op.by_window = true;
+      return Flaw::kStaleWindow;
+    }
     if (is_send || random_.chance(0.3)) return (op.flags & kSendInline) != 0 ? Flaw::kNone : Flaw::kLocalKey;
     if (op.is_atomic() && random_.chance(0.5)) return Flaw::kMisaligned;
     return op.is_atomic() || random_.chance(0.5) ? Flaw::kRemoteKey : Flaw::kRemoteRange;
@@ -150,6 +176,8 @@ class OpPlanner {
     if (!forward_read_result(op)) op.local = local_.take_pieces(op.length, kMaxSges);
     const bool is_write = op.kind == OpKind::kWrite || op.kind == OpKind::kWriteImm;
     if (is_write) place_write(op);
+    // The invalidation must not overtake the answers to READs.
+    if (op.kind == OpKind::kSendInv) op.flags |= kSendFence;
     if (!op.takes_receive()) return;
     if (srq_.used) {
       ++srq_.messages;
@@ -176,7 +204,10 @@ class OpPlanner {
     return true;
   }
 
+  void choose_key(PlannedOp& op) { op.by_window = to_.has_window && !window_is_gone_ && random_.chance(0.5); }
+
   void place_write(PlannedOp& op) {
+    choose_key(op);
     if (op.length > hot_bytes_ || !random_.chance(0.4)) {
       op.remote = target_.take(op.length);
       return;
@@ -188,6 +219,7 @@ class OpPlanner {
   }
 
   void draw_read(PlannedOp& op) {
+    choose_key(op);
     op.length = draw_length(random_, mtu_);
     op.local = local_.take_pieces(op.length, kMaxSges);
     if (op.length <= hot_bytes_ && random_.chance(0.5)) {
@@ -210,6 +242,7 @@ class OpPlanner {
       op.compare_add = random_.between(1, 1000);
       return;
     }
+    choose_key(op);
     const auto word = static_cast<std::uint32_t>(random_.below(kPrivateWords));
     op.remote = words_ + word * kWordBytes;
     // Words start at zero. A compare that hits needs to know what the word holds by now.
@@ -237,6 +270,8 @@ class OpPlanner {
   std::uint32_t words_ = 0;
   bool hot_is_read_ = false;
   bool wants_flaw_ = false;
+  bool window_is_gone_ = false;
+  bool spare_is_bound_ = false;
   std::vector<Piece> last_read_;
   std::array<std::uint64_t, kPrivateWords> word_values_{};
 };
@@ -276,6 +311,8 @@ void draw_pair(Random& random, Plan& plan) {
                     .max_inline_data = kMaxInlineBytes};
     end.signal_all = random.chance(0.1);
     end.uses_srq = plan.srqs[end.host].used;
+    end.has_window = random.chance(0.5);
+    end.zero_based = random.chance(0.3);
     end.post_gap = microseconds(static_cast<std::int64_t>(pick(random, std::array{1, 20, 200})));
     end.post_burst = static_cast<std::uint32_t>(random.between(1, 16));
     end.receives_at_start = static_cast<std::uint32_t>(random.below(64));
@@ -328,13 +365,14 @@ bool PlannedEndpoint::has_flaw(std::size_t count) const {
 }
 
 bool PlannedEndpoint::offends_peer(std::size_t count) const {
-  return std::any_of(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(count),
-                     [](const PlannedOp& op) { return op.flaw != Flaw::kNone && op.flaw != Flaw::kLocalKey; });
+  return std::any_of(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(count), [](const PlannedOp& op) {
+    return op.flaw != Flaw::kNone && op.flaw != Flaw::kLocalKey && op.flaw != Flaw::kWindowRule;
+  });
 }
 
 std::string_view op_name(OpKind kind) {
-  constexpr std::array<std::string_view, kOpKinds> kNames{"send", "send-imm",     "write",     "write-imm",
-                                                          "read", "compare-swap", "fetch-add", "send-inv"};
+  constexpr std::array<std::string_view, kOpKinds> kNames{
+      "send", "send-imm", "write", "write-imm", "read", "compare-swap", "fetch-add", "send-inv", "bind", "local-inv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -398,7 +436,8 @@ std::string describe(const Plan& plan) {
            std::to_string(end.attr.sq_psn.value()) + ", timeout " + std::to_string(end.attr.timeout) + ", retries " +
            std::to_string(end.attr.retry_cnt) + ", reads " + std::to_string(end.attr.max_rd_atomic) + ", SQ " +
            std::to_string(end.capacity.max_send_wr) + ", RQ " + std::to_string(end.capacity.max_recv_wr) + ", " +
-           std::to_string(end.ops.size()) + " operations" + (end.uses_srq ? ", SRQ" : "");
+           std::to_string(end.ops.size()) + " operations" + (end.uses_srq ? ", SRQ" : "") +
+           (end.has_window ? ", window" : "");
   }
   return out;
 }

@@ -14,8 +14,19 @@
 
 namespace roci::simtest {
 
-enum class OpKind : std::uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead, kCompareSwap, kFetchAdd, kSendInv };
-inline constexpr std::size_t kOpKinds = 8;
+enum class OpKind : std::uint8_t {
+  kSend,
+  kSendImm,
+  kWrite,
+  kWriteImm,
+  kRead,
+  kCompareSwap,
+  kFetchAdd,
+  kSendInv,
+  kBind,
+  kLocalInv,
+};
+inline constexpr std::size_t kOpKinds = 10;
 std::string_view op_name(OpKind kind);
 
 inline constexpr std::uint32_t kWordBytes = 8;
@@ -36,6 +47,8 @@ enum class Flaw : std::uint8_t {
   kMisaligned,    ///< atomic
   kShortReceive,  ///< the peer's receive is one byte too short
   kLocalKey,
+  kStaleWindow,  ///< the key of a window that the QP has invalidated
+  kWindowRule,   ///< binds a window that is bound, or invalidates one that is not
 };
 
 struct PlannedOp {
@@ -43,6 +56,7 @@ struct PlannedOp {
   Flaw flaw = Flaw::kNone;
   std::uint8_t flags = 0;    ///< SendFlag bits
   bool shared = false;       ///< the word is one of the peer host's shared words
+  bool by_window = false;    ///< the peer's target region is reached by its window's key
   std::vector<Piece> local;  ///< in the local region: source, or destination of a READ or atomic
   std::uint32_t length = 0;  ///< bytes
   std::uint32_t remote = 0;  ///< offset in the peer's target region, or in the shared words
@@ -54,6 +68,7 @@ struct PlannedOp {
     return kind == OpKind::kSend || kind == OpKind::kSendImm || kind == OpKind::kWriteImm || kind == OpKind::kSendInv;
   }
   bool is_atomic() const { return kind == OpKind::kCompareSwap || kind == OpKind::kFetchAdd; }
+  bool is_local() const { return kind == OpKind::kBind || kind == OpKind::kLocalInv; }
 };
 
 struct PlannedReceive {
@@ -69,6 +84,8 @@ struct PlannedEndpoint {
   QpCapacity capacity;
   bool signal_all = false;
   bool uses_srq = false;         ///< the host's; then `receives` is empty
+  bool has_window = false;       ///< over its target region, for the peer
+  bool zero_based = false;       ///< that window
   Duration post_gap{};           ///< mean time between the application's postings
   std::uint32_t post_burst = 1;  ///< most operations in one posting
   std::vector<PlannedOp> ops;
@@ -106,8 +123,8 @@ struct PlannedStop {
 };
 
 struct PlanOptions {
-  std::vector<bool> enabled = {true, true, true, true, true, true, true, false};  ///< by OpKind
-  std::uint32_t most_ops = 60;                                                    ///< of one endpoint
+  std::vector<bool> enabled = std::vector<bool>(kOpKinds, true);  ///< by OpKind
+  std::uint32_t most_ops = 60;                                    ///< of one endpoint
   double only_loss = 0;  ///< if not 0: packets are lost at this rate, and nothing else goes wrong
 };
 

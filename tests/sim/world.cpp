@@ -15,7 +15,8 @@ constexpr std::uint64_t kApplicationStream = 3'000'000;
 constexpr std::uint32_t kCqEntries = 8192;
 constexpr std::size_t kFaultRecords = 1 << 16;
 constexpr std::uint64_t kIovaStep = std::uint64_t{1} << 40;
-constexpr std::uint32_t kAllRemote = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kRemoteRights = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+constexpr std::uint32_t kAllRemote = kAccessLocalWrite | kAccessMwBind | kRemoteRights;
 /// Receives carry this bit in their wr_id.
 constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 63;
 constexpr std::uint32_t kEndpointShift = 32;
@@ -29,7 +30,8 @@ std::string name_of(const Endpoint& endpoint) { return "QP " + std::to_string(en
 WrOpcode wr_opcode(OpKind kind) {
   constexpr std::array<WrOpcode, kOpKinds> kOpcodes{
       WrOpcode::kSend,     WrOpcode::kSendWithImm,  WrOpcode::kRdmaWrite,      WrOpcode::kRdmaWriteWithImm,
-      WrOpcode::kRdmaRead, WrOpcode::kAtomicCmpSwp, WrOpcode::kAtomicFetchAdd, WrOpcode::kSendWithInv};
+      WrOpcode::kRdmaRead, WrOpcode::kAtomicCmpSwp, WrOpcode::kAtomicFetchAdd, WrOpcode::kSendWithInv,
+      WrOpcode::kBindMw,   WrOpcode::kLocalInv};
   return kOpcodes[static_cast<std::size_t>(kind)];
 }
 
@@ -40,20 +42,23 @@ WcStatus status_of(Flaw flaw) {
       return WcStatus::kSuccess;
     case Flaw::kRemoteRange:
     case Flaw::kRemoteKey:
+    case Flaw::kStaleWindow:
       return WcStatus::kRemAccessErr;
     case Flaw::kMisaligned:
     case Flaw::kShortReceive:
       return WcStatus::kRemInvReqErr;
     case Flaw::kLocalKey:
       return WcStatus::kLocProtErr;
+    case Flaw::kWindowRule:
+      return WcStatus::kMwBindErr;
   }
   return WcStatus::kSuccess;
 }
 
 WcOpcode wc_opcode(OpKind kind) {
-  constexpr std::array<WcOpcode, kOpKinds> kOpcodes{WcOpcode::kSend,      WcOpcode::kSend,     WcOpcode::kRdmaWrite,
-                                                    WcOpcode::kRdmaWrite, WcOpcode::kRdmaRead, WcOpcode::kCompSwap,
-                                                    WcOpcode::kFetchAdd,  WcOpcode::kSend};
+  constexpr std::array<WcOpcode, kOpKinds> kOpcodes{
+      WcOpcode::kSend,     WcOpcode::kSend,     WcOpcode::kRdmaWrite, WcOpcode::kRdmaWrite, WcOpcode::kRdmaRead,
+      WcOpcode::kCompSwap, WcOpcode::kFetchAdd, WcOpcode::kSend,      WcOpcode::kBindMw,    WcOpcode::kLocalInv};
   return kOpcodes[static_cast<std::size_t>(kind)];
 }
 
@@ -81,9 +86,13 @@ World::World(const Plan& plan, bool trace) : plan_(plan), wire_(trace), simulati
 
 World::~World() {
   for (auto& endpoint : endpoints_) endpoint->host->device().destroy_qp(endpoint->qp);
-  for (auto& endpoint : endpoints_)
+  for (auto& endpoint : endpoints_) {
+    Device& device = endpoint->host->device();
+    device.dealloc_mw(endpoint->spare);
+    if (endpoint->window != nullptr) device.dealloc_mw(endpoint->window);
     for (Region* region : {&endpoint->local, &endpoint->receive, &endpoint->target})
-      endpoint->host->device().dereg_mr(region->mr);
+      ROCI_ASSERT(device.dereg_mr(region->mr) == 0);
+  }
   for (HostState& state : hosts_) {
     Device& device = state.host->device();
     if (state.srq != nullptr) {
@@ -172,7 +181,24 @@ void World::make_endpoint(std::uint32_t index) {
               .capacity = endpoint->plan->capacity,
               .signal_all = endpoint->plan->signal_all};
   ROCI_ASSERT(device.create_qp(state.pd, init, &endpoint->qp) == 0);
+  make_windows(*endpoint);
   endpoints_.push_back(std::move(endpoint));
+}
+
+/// Binds the peer's window at once: what the peer does with it does not wait for a turn.
+void World::make_windows(Endpoint& endpoint) {
+  HostState& state = state_of(endpoint);
+  Device& device = state.host->device();
+  ROCI_ASSERT(device.alloc_mw(state.pd, KeyKind::kWindow2, &endpoint.spare) == 0);
+  if (!endpoint.plan->has_window || endpoint.plan->target_bytes == 0) return;
+  ROCI_ASSERT(device.alloc_mw(state.pd, KeyKind::kWindow2, &endpoint.window) == 0);
+  endpoint.window_key = endpoint.window->key;
+  const WindowBinding binding{.window_key = endpoint.window_key,
+                              .region_key = endpoint.target.mr->key,
+                              .va = endpoint.target.iova,
+                              .length = endpoint.plan->target_bytes,
+                              .access = kRemoteRights | (endpoint.plan->zero_based ? kAccessZeroBased : 0u)};
+  ROCI_ASSERT(device.worker().env().keys.bind(binding, state.pd, endpoint.qp->qpn()));
 }
 
 void World::connect(Endpoint& endpoint) {
@@ -263,6 +289,22 @@ void World::post_ops(Endpoint& endpoint, std::uint64_t most) {
   }
 }
 
+/// Binds the spare window to the host's shared words, or invalidates it.
+SendRequest World::make_local_request(Endpoint& endpoint, const PlannedOp& op) {
+  const Region& shared = state_of(endpoint).shared;
+  SendRequest request{.wr_id = wr_id(endpoint, endpoint.ops_posted), .opcode = wr_opcode(op.kind), .flags = op.flags};
+  if (op.kind == OpKind::kLocalInv) {
+    request.imm_or_rkey = endpoint.spare->key;
+    return request;
+  }
+  request.imm_or_rkey = shared.mr->key;
+  request.remote_addr = shared.iova;
+  request.rkey = RKey{endpoint.spare->key};
+  request.compare_add = kAccessRemoteRead;
+  request.swap = kSharedWords * kWordBytes;
+  return request;
+}
+
 bool World::post_op(Endpoint& endpoint) {
   // Key bits that are drawn at random, so that the key is nobody's.
   constexpr std::uint32_t kOtherKey = 0x5a5a'0000;
@@ -280,17 +322,22 @@ bool World::post_op(Endpoint& endpoint) {
   std::uint64_t address = remote.iova + op.remote;
   if (op.flaw == Flaw::kRemoteRange) address = remote.iova + peer_of(endpoint).plan->target_bytes + 1 - op.length;
   if (op.flaw == Flaw::kMisaligned) address += 4;
-  const int error = endpoint.host->post_send(
-      endpoint.qp, {.wr_id = wr_id(endpoint, endpoint.ops_posted),
-                    .opcode = wr_opcode(op.kind),
-                    .flags = op.flags,
-                    .num_sge = static_cast<std::uint32_t>(op.local.size()),
-                    .sges = sges.data(),
-                    .imm_or_rkey = op.imm,
-                    .remote_addr = address,
-                    .rkey = RKey{remote.mr->key ^ (op.flaw == Flaw::kRemoteKey ? kOtherKey : 0)},
-                    .compare_add = op.compare_add,
-                    .swap = op.swap});
+  if (op.by_window && peer_of(endpoint).plan->zero_based) address -= remote.iova;
+  const std::uint32_t window_key = peer_of(endpoint).window_key;
+  const std::uint32_t rkey = op.by_window ? window_key : remote.mr->key;
+  const SendRequest request = op.is_local()
+                                  ? make_local_request(endpoint, op)
+                                  : SendRequest{.wr_id = wr_id(endpoint, endpoint.ops_posted),
+                                                .opcode = wr_opcode(op.kind),
+                                                .flags = op.flags,
+                                                .num_sge = static_cast<std::uint32_t>(op.local.size()),
+                                                .sges = sges.data(),
+                                                .imm_or_rkey = op.kind == OpKind::kSendInv ? window_key : op.imm,
+                                                .remote_addr = address,
+                                                .rkey = RKey{rkey ^ (op.flaw == Flaw::kRemoteKey ? kOtherKey : 0)},
+                                                .compare_add = op.compare_add,
+                                                .swap = op.swap};
+  const int error = endpoint.host->post_send(endpoint.qp, request);
   if (error == ENOMEM) return false;
   if (error != 0) {
     wrong(name_of(endpoint) + ": post_send gave " + std::to_string(error));
@@ -439,6 +486,10 @@ void World::on_receive_completion(Endpoint& endpoint, const Cqe& cqe) {
     wrong(receive + ": wrong opcode");
   if (((cqe.flags & kWcWithImm) != 0) != has_imm || (has_imm && cqe.imm_or_rkey != op->imm))
     wrong(receive + ": wrong immediate data");
+  const bool has_key = op->kind == OpKind::kSendInv;
+  if (((cqe.flags & kWcWithInv) != 0) != has_key || (has_key && cqe.imm_or_rkey != endpoint.window_key))
+    wrong(receive + ": wrong invalidated key");
+  endpoint.window_is_gone |= has_key;
   const bool solicited = (op->flags & kSendSolicited) != 0;
   if (cqe.solicited != solicited) wrong(receive + ": wrong solicited event bit");
 }

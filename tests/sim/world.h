@@ -41,6 +41,10 @@ struct Endpoint {
   Region local;
   Region receive;
   Region target;
+  Mw* window = nullptr;  ///< over the target region, if planned
+  std::uint32_t window_key = 0;
+  bool window_is_gone = false;  ///< the peer has invalidated it
+  Mw* spare = nullptr;          ///< of its own use only
   Random random{0};
 
   std::size_t ops_posted = 0;
@@ -90,6 +94,7 @@ class World {
   void make_endpoint(std::uint32_t index);
   std::unique_ptr<Port> decorate(std::unique_ptr<Port> port, std::uint32_t host);
   void make_region(Region& region, HostState& state, std::uint32_t bytes, std::uint32_t access, std::uint64_t iova);
+  void make_windows(Endpoint& endpoint);
   void connect(Endpoint& endpoint);
   void schedule();
 
@@ -97,6 +102,7 @@ class World {
   void wake(Endpoint& endpoint);
   void post_ops(Endpoint& endpoint, std::uint64_t most);
   bool post_op(Endpoint& endpoint);
+  SendRequest make_local_request(Endpoint& endpoint, const PlannedOp& op);
   void post_receives(Endpoint& endpoint, std::uint64_t most);
   void post_srq_receives(std::uint32_t host, std::uint64_t most);
   int post_receive(Endpoint* endpoint, HostState& state, Region& region, const PlannedReceive& planned,
@@ -128,6 +134,7 @@ class World {
   }
   std::size_t messages_to(const Endpoint& endpoint) const;
   void check_async_events();
+  void check_windows();
   void check_region(Region& region, const std::string& name);
   void check_shared_words();
 

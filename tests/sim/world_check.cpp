@@ -56,6 +56,7 @@ std::string World::run() {
               std::to_string(messages_to(*endpoint)));
     return wrong_;
   }
+  check_windows();
   close();
   expect_memory();
   for (auto& endpoint : endpoints_) {
@@ -126,7 +127,8 @@ void World::check_counters() {
   });
   if (has_flaws) return;
   if (counter(&Counters::resp_remote_access_errors) + counter(&Counters::resp_remote_invalid_request) +
-          counter(&Counters::resp_remote_operational_errors) + counter(&Counters::resp_local_length_error) !=
+          counter(&Counters::resp_remote_operational_errors) + counter(&Counters::resp_local_length_error) +
+          counter(&Counters::resp_remote_invalidate_errors) !=
       0)
     wrong("a responder refused a good request");
   // With no faults and a link fast enough for its timeouts nothing is ever sent twice, but for want of receives.
@@ -183,6 +185,9 @@ void World::apply(Endpoint& from, std::size_t op_index, std::size_t* next_messag
     }
     case OpKind::kRead:
       return scatter(from.local, op.local, {remote, op.length});
+    case OpKind::kBind:
+    case OpKind::kLocalInv:
+      return;
     case OpKind::kCompareSwap:
     case OpKind::kFetchAdd:
       break;
@@ -208,6 +213,20 @@ void World::blur(Endpoint& from, std::size_t op_index, std::size_t* next_message
   if (op.shared || op.kind == OpKind::kRead) return;
   if (op.kind == OpKind::kWrite || op.kind == OpKind::kWriteImm || op.is_atomic())
     to.target.forget(op.remote, op.length);
+}
+
+/// A window is open until its peer's invalidation has arrived; a spare one is as the last operation left it.
+void World::check_windows() {
+  for (auto& endpoint : endpoints_) {
+    const std::string name = "QP " + std::to_string(endpoint->index);
+    if (endpoint->window != nullptr && (endpoint->window->mr == nullptr) != endpoint->window_is_gone)
+      wrong(name + ": its window is " + (endpoint->window_is_gone ? "still open" : "closed"));
+    bool bound = false;
+    for (std::size_t i = 0; i < endpoint->ops_posted; ++i)
+      if (endpoint->plan->ops[i].is_local()) bound = endpoint->plan->ops[i].kind == OpKind::kBind;
+    if (!endpoint->failed && (endpoint->spare->mr != nullptr) != bound)
+      wrong(name + ": wrong state of its spare window");
+  }
 }
 
 void World::check_region(Region& region, const std::string& name) {

@@ -300,6 +300,37 @@ TEST_F(WindowPair, send_with_invalidate__of_a_key_that_is_not_the_peers_fails_th
   }
 }
 
+/// A stale duplicate of a READ that was answered long ago does no harm, though its key has gone.
+TEST_F(WindowPair, read__duplicate_whose_answer_waits_while_its_key_goes_is_dropped) {
+  bind_now();
+  Frame request;
+  Sge into = pair.a.sge(64, 8);
+  pair.a.post({.wr_id = 2,
+               .opcode = WrOpcode::kRdmaRead,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &into,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{window->key}});
+  pair.run([&](Frame& frame) {
+    if (test::describe(frame).starts_with("RC_READ_REQUEST")) request = frame;
+    return true;
+  });
+  ASSERT_EQ(statuses(pair.a.completions()), (std::vector{Status{2, WcStatus::kSuccess}}));
+  pair.log.clear();
+  pair.b.port.room_frames = 0;
+  pair.b.port.arrived.push_back(request);
+  pair.b.device->worker().turn(pair.now, TurnReason::kPoll);
+  ASSERT_EQ(pair.b.counters.duplicate_request, 1u);
+  ASSERT_EQ(pair.b.device->dealloc_mw(window), 0);
+  ASSERT_EQ(pair.b.device->alloc_mw(pair.b.pd, KeyKind::kWindow2, &window), 0);
+  pair.b.port.room_frames = 64;
+  pair.run();
+  EXPECT_EQ(pair.log, Log{});
+  EXPECT_EQ(pair.b.qp->state(), QpState::kRts);
+  EXPECT_EQ(pair.b.counters.tx_naks, 0u);
+}
+
 TEST_F(WindowPair, region__with_a_window_is_busy) {
   bind_now();
   const std::uint32_t access = kAccessLocalWrite;
