@@ -10,32 +10,34 @@ bool KeyTable::insert(KeyedRange* range, std::uint32_t random) {
     index = free_.back();
     free_.pop_back();
   } else {
-    if (slots_.size() == kMaxKeys) return false;
-    index = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
+    if (ranges_.size() == kMaxKeys) return false;
+    index = static_cast<std::uint32_t>(ranges_.size());
+    ranges_.push_back(nullptr);
+    random_.push_back(0);
   }
   // Never 0, whatever the tag becomes: applications take a zero key for "none".
   constexpr std::uint32_t kMostRandom = (1u << (32 - kRandomShift)) - 1;
-  Slot& slot = slots_[index];
+  const std::uint32_t last = random_[index];
   std::uint32_t drawn = random >> kRandomShift;
-  if (drawn == slot.random) ++drawn;
-  if (drawn == 0 || drawn > kMostRandom) drawn = slot.random == 1 ? 2 : 1;
-  slot = {range, drawn};
+  if (drawn == last) ++drawn;
+  if (drawn == 0 || drawn > kMostRandom) drawn = last == 1 ? 2 : 1;
+  random_[index] = static_cast<std::uint8_t>(drawn);
+  ranges_[index] = range;
   range->key = drawn << kRandomShift | index << kTagBits | (random & kTagMask);
   return true;
 }
 
 void KeyTable::erase(const KeyedRange* range) {
   const std::uint32_t index = index_of(range->key);
-  ROCI_ASSERT(index < slots_.size() && slots_[index].range == range);
-  slots_[index].range = nullptr;
+  ROCI_ASSERT(index < ranges_.size() && ranges_[index] == range);
+  ranges_[index] = nullptr;
   free_.push_back(index);
 }
 
 Mw* KeyTable::find_window(std::uint32_t key) const {
   const std::uint32_t index = index_of(key);
-  if (index >= slots_.size()) return nullptr;
-  KeyedRange* range = slots_[index].range;
+  if (index >= ranges_.size()) return nullptr;
+  KeyedRange* range = ranges_[index];
   if (range == nullptr || range->kind == KeyKind::kRegion) return nullptr;
   return ((range->key ^ key) & ~kTagMask) == 0 ? static_cast<Mw*>(range) : nullptr;
 }
@@ -70,7 +72,7 @@ bool KeyTable::bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn) {
   window->length = wanted.length;
   window->access = wanted.access;
   window->key = wanted.window_key;
-  window->mr = static_cast<Mr*>(slots_[index_of(range->key)].range);
+  window->mr = static_cast<Mr*>(ranges_[index_of(range->key)]);
   window->qpn = qpn;
   ++window->mr->windows;
   ++bound_;
@@ -100,9 +102,9 @@ void KeyTable::unbind(Mw& window) {
 
 void KeyTable::unbind_all(Qpn qpn) {
   if (bound_ == 0) return;
-  for (const Slot& slot : slots_) {
-    if (slot.range == nullptr || slot.range->kind != KeyKind::kWindow2) continue;
-    auto& window = static_cast<Mw&>(*slot.range);
+  for (KeyedRange* range : ranges_) {
+    if (range == nullptr || range->kind != KeyKind::kWindow2) continue;
+    auto& window = static_cast<Mw&>(*range);
     if (window.qpn == qpn) unbind(window);
   }
 }

@@ -89,8 +89,8 @@ class KeyTable {
 
   const KeyedRange* find(std::uint32_t key) const {
     const std::uint32_t index = index_of(key);
-    if (index >= slots_.size()) return nullptr;
-    const KeyedRange* range = slots_[index].range;
+    if (index >= ranges_.size()) return nullptr;
+    const KeyedRange* range = ranges_[index];
     return range != nullptr && range->key == key ? range : nullptr;
   }
 
@@ -124,11 +124,6 @@ class KeyTable {
  private:
   static constexpr std::uint32_t kRandomShift = kTagBits + kIndexBits;
 
-  struct Slot {
-    KeyedRange* range = nullptr;
-    std::uint32_t random = 0;  ///< the random bits of the latest key
-  };
-
   static std::byte* opened_by(const KeyedRange& range, const Pd* pd, std::uint64_t va, std::uint64_t bytes,
                               std::uint32_t access) {
     if (range.pd != pd || (range.access & access) != access) return nullptr;
@@ -138,7 +133,8 @@ class KeyTable {
   /// The window that `key` names whatever its tag, or null.
   Mw* find_window(std::uint32_t key) const;
 
-  std::vector<Slot> slots_;
+  std::vector<KeyedRange*> ranges_;   ///< by index
+  std::vector<std::uint8_t> random_;  ///< the random bits of the latest key of each index
   std::vector<std::uint32_t> free_;
   std::uint32_t bound_ = 0;  ///< windows
 };

@@ -67,22 +67,13 @@ void Completer::note_progress(Instant now) {
   restart_timer(now);
 }
 
-void Completer::complete_oldest(WcStatus status) {
-  retire_oldest(status);
-  if (status == WcStatus::kSuccess) complete_local();
-}
-
-void Completer::complete_local() {
-  while (qp_.requester().has_executed_oldest()) retire_oldest(WcStatus::kSuccess);
-}
-
-void Completer::retire_oldest(WcStatus status) {
+inline void Completer::complete_oldest(WcStatus status) {
   // Whoever sees the CQE may post again at once, perhaps on another core: the WQE is outstanding no more before that.
   const SendWqe& wqe = qp_.sq().at(qp_.sq().head());
   if (status == WcStatus::kSuccess)
     qp_.requester().pop_oldest();
   else
-    qp_.sq().pop();
+    qp_.requester().drop_oldest();
   if (status == WcStatus::kSuccess && (wqe.flags & kSendSignaled) == 0) return;
   if (status == WcStatus::kWrFlushErr)
     ++qp_.counters().req_cqe_flush_error;
@@ -97,9 +88,17 @@ void Completer::retire_oldest(WcStatus status) {
                                 .sq = &qp_.sq()});
 }
 
+void Completer::complete_local() {
+  while (qp_.requester().take_executed_oldest()) complete_oldest(WcStatus::kSuccess);
+}
+
 bool Completer::complete_through(Psn psn) {
   Requester& requester = qp_.requester();
   for (SendWqe* wqe = requester.oldest(); wqe != nullptr; wqe = requester.oldest()) {
+    if (requester.has_executed_oldest()) [[unlikely]] {
+      complete_local();
+      continue;
+    }
     // Both seen from what is unacknowledged: the start of a long message may be half the PSN space away from `psn`.
     const Psn unacked = requester.unacked_psn();
     if (wqe->first_psn.distance_from(unacked) > psn.distance_from(unacked)) break;
@@ -235,7 +234,10 @@ void Completer::on_read_response(const Inbound& in) {
   if (!cursor.scatter(qp_.env().keys, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
     return fail_oldest(WcStatus::kLocProtErr);
   if (in.view.info->has(Extension::kAeth)) requester.credits().update(in.view.aeth());
-  if (is_last) complete_oldest(WcStatus::kSuccess);
+  if (is_last) {
+    complete_oldest(WcStatus::kSuccess);
+    complete_local();
+  }
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
   qp_.note_answer(in, false);
@@ -265,6 +267,7 @@ void Completer::on_atomic_response(const Inbound& in) {
     return fail_oldest(WcStatus::kLocProtErr);
   requester.credits().update(in.view.aeth());
   complete_oldest(WcStatus::kSuccess);
+  complete_local();
   requester.advance_unacked(psn + 1);
   note_progress(in.now);
   qp_.note_answer(in, false);

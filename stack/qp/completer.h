@@ -31,7 +31,7 @@ class Completer {
   /// The deadline has come. `peer_stalled`: the peer is alive but stopped, so that no ACK can come yet.
   void on_deadline(Instant now, bool peer_stalled);
 
-  /// Completes the oldest WQEs as far as they are local ones that the requester has executed.
+  /// Completes the oldest WQEs as far as they are local ones that were executed.
   void complete_local();
   /// Completes the oldest WQE with `status` and puts the QP in error.
   void fail_oldest(WcStatus status);
@@ -41,10 +41,8 @@ class Completer {
  private:
   /// Completes all WQEs up to `psn`. Stops at a READ or atomic whose response has not come: returns false then.
   bool complete_through(Psn psn);
-  /// Frees the slot of the oldest WQE and, if it is signalled or failed, adds its CQE. With success, so do the local
-  /// ones behind it that were executed.
+  /// Frees the slot of the oldest WQE and, if it is signalled or failed, adds its CQE.
   void complete_oldest(WcStatus status);
-  void retire_oldest(WcStatus status);
   void note_progress(Instant now);
   void restart_timer(Instant now);
   void on_implied_nak(Instant now);

@@ -89,7 +89,6 @@ std::uint32_t Qp::next_request(Instant now, std::byte* frame) {
   const bool awaited = requester_.awaits_answer();
   const bool resumes = !requester_.has_outstanding();
   const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
-  completer_.complete_local();
   if (bytes == 0) {
     check_failed_wqe();
     return 0;

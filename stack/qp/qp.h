@@ -68,6 +68,8 @@ class Qp : public egress::Flow, public DeadlineHook {
   std::uint32_t mtu_shift() const { return mtu_shift_; }
   Requester& requester() { return requester_; }
   const Responder& responder() const { return responder_; }
+  /// Local WQEs were executed: completes those that nothing before them keeps from it.
+  void complete_local() { completer_.complete_local(); }
   /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
   void enter_error();
   /// Adds a CQE of this QP. If the CQ is full the QP is to go to the error state, once what is under way is done.

@@ -42,21 +42,22 @@ void Requester::start(Psn first_psn) {
   credits_.reset();
   next_offset_ = 0;
   reads_sent_ = 0;
+  executed_ = 0;
   paused_until_ = {};
   failed_ = WcStatus::kSuccess;
 }
 
 void Requester::reset() { start(Psn{}); }
 
-bool Requester::may_start(const SendWqe& wqe) const {
+inline bool Requester::has_credit(const SendWqe& wqe) const {
+  if (wqe.is_read_or_atomic() || wqe.opcode == WrOpcode::kRdmaWrite) return true;
+  return credits_.allow(next_index_ - ssn_base_) || !has_outstanding() || wqe.is_local();
+}
+
+inline bool Requester::may_start(const SendWqe& wqe) const {
   if (qp_.state() != QpState::kRts) return false;
   if ((wqe.flags & kSendFence) != 0 && reads_sent_ > 0) return false;
   return has_credit(wqe);
-}
-
-bool Requester::has_credit(const SendWqe& wqe) const {
-  if (wqe.is_read_or_atomic() || wqe.is_local() || wqe.opcode == WrOpcode::kRdmaWrite) return true;
-  return credits_.allow(next_index_ - ssn_base_) || !has_outstanding();
 }
 
 bool Requester::can_send(Instant now) {
@@ -72,43 +73,18 @@ bool Requester::can_send(Instant now) {
 
 void Requester::start_wqe(SendWqe& wqe) {
   const bool is_atomic = wqe.opcode == WrOpcode::kAtomicCmpSwp || wqe.opcode == WrOpcode::kAtomicFetchAdd;
-  const std::uint32_t packets = is_atomic ? 1 : wqe.is_local() ? 0 : packets_of(wqe.length, qp_.mtu_shift());
   wqe.first_psn = next_psn_;
-  wqe.last_psn = next_psn_ + packets - 1;
+  wqe.last_psn = next_psn_ + ((is_atomic ? 1 : packets_of(wqe.length, qp_.mtu_shift())) - 1);
   ++started_end_;
   cursor_ = {};
 }
 
 std::uint32_t Requester::next_packet(Instant now, const Route& route, std::byte* frame) {
-  while (can_send(now)) {
-    SendWqe& wqe = qp_.sq().at(next_index_);
-    const bool is_new = next_index_ == started_end_;
-    if (is_new) start_wqe(wqe);
-    if (!wqe.is_local()) return build_packet(wqe, route, frame);
-    if (is_new && !execute_local(wqe)) {
-      fail(WcStatus::kMwBindErr);
-      return 0;
-    }
-    finish_wqe();
-  }
-  return 0;
-}
-
-/// IBTA 10.8.3.3: what follows a bind or an invalidation in the queue finds it done.
-bool Requester::execute_local(const SendWqe& wqe) {
-  // No message, so it has no SSN.
-  ++ssn_base_;
-  KeyTable& keys = qp_.env().keys;
-  if (wqe.opcode == WrOpcode::kLocalInv) return keys.invalidate(wqe.imm_or_rkey, qp_.pd(), qp_.qpn());
-  const WindowBinding binding{.window_key = wqe.rkey.value,
-                              .region_key = wqe.imm_or_rkey,
-                              .va = wqe.remote_addr,
-                              .length = wqe.swap,
-                              .access = static_cast<std::uint32_t>(wqe.compare_add)};
-  return keys.bind(binding, qp_.pd(), qp_.qpn());
-}
-
-std::uint32_t Requester::build_packet(const SendWqe& wqe, const Route& route, std::byte* frame) {
+  if (!can_send(now)) return 0;
+  SendWqe& wqe = qp_.sq().at(next_index_);
+  if (wqe.is_local()) [[unlikely]]
+    return next_after_local(now, route, frame);
+  if (next_index_ == started_end_) start_wqe(wqe);
   if (wqe.is_read_or_atomic() && qp_.attr().max_rd_atomic == 0) {
     fail(WcStatus::kLocQpOpErr);
     return 0;
@@ -131,6 +107,41 @@ std::uint32_t Requester::build_packet(const SendWqe& wqe, const Route& route, st
   }
   if (next_psn_.after(end_psn_)) end_psn_ = next_psn_;
   return bytes;
+}
+
+std::uint32_t Requester::next_after_local(Instant now, const Route& route, std::byte* frame) {
+  while (can_send(now)) {
+    SendWqe& wqe = qp_.sq().at(next_index_);
+    if (!wqe.is_local()) break;
+    // After a rewind it has been executed already.
+    if (next_index_ == started_end_) {
+      if (!execute_local(wqe)) {
+        fail(WcStatus::kMwBindErr);
+        break;
+      }
+      ++executed_;
+    }
+    finish_wqe();
+  }
+  qp_.complete_local();
+  return next_packet(now, route, frame);
+}
+
+/// IBTA 10.8.3.3: what follows a bind or an invalidation in the queue finds it done.
+bool Requester::execute_local(SendWqe& wqe) {
+  // No message, so it has neither a PSN nor an SSN.
+  wqe.first_psn = next_psn_;
+  wqe.last_psn = next_psn_ - 1;
+  ++started_end_;
+  ++ssn_base_;
+  KeyTable& keys = qp_.env().keys;
+  if (wqe.opcode == WrOpcode::kLocalInv) return keys.invalidate(wqe.imm_or_rkey, qp_.pd(), qp_.qpn());
+  const WindowBinding binding{.window_key = wqe.rkey.value,
+                              .region_key = wqe.imm_or_rkey,
+                              .va = wqe.remote_addr,
+                              .length = wqe.swap,
+                              .access = static_cast<std::uint32_t>(wqe.compare_add)};
+  return keys.bind(binding, qp_.pd(), qp_.qpn());
 }
 
 bool Requester::wants_ack(Psn psn, bool is_last) const {
@@ -234,11 +245,6 @@ SendWqe* Requester::oldest() {
   return head == started_end_ ? nullptr : &qp_.sq().at(head);
 }
 
-bool Requester::has_executed_oldest() {
-  const std::uint32_t head = qp_.sq().head();
-  return head != started_end_ && qp_.sq().at(head).is_local() && !(has_failed() && head == failed_index_);
-}
-
 void Requester::advance_unacked(Psn psn) {
   unacked_psn_ = psn;
   // Acknowledged beyond the cursor: what a rewind meant to send again has arrived after all.
@@ -254,6 +260,11 @@ void Requester::pop_oldest() {
     next_offset_ = 0;
     cursor_ = {};
   }
+  qp_.sq().pop();
+}
+
+void Requester::drop_oldest() {
+  executed_ = 0;
   qp_.sq().pop();
 }
 

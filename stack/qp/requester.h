@@ -56,12 +56,20 @@ class Requester {
 
   /// The oldest WQE that was started, or null.
   SendWqe* oldest();
-  /// True if that is a local one, which nothing keeps from completing.
-  bool has_executed_oldest();
+  /// True if the oldest WQE is a local one that was executed: nothing keeps it from completing.
+  bool has_executed_oldest() { return executed_ > 0 && oldest()->is_local(); }
+  /// As has_executed_oldest(); the caller completes it.
+  bool take_executed_oldest() {
+    const bool has = has_executed_oldest();
+    if (has) --executed_;
+    return has;
+  }
   /// All packets before `psn` have arrived; the WQEs before the oldest are complete.
   void advance_unacked(Psn psn);
   /// The oldest WQE is complete: frees its slot.
   void pop_oldest();
+  /// The oldest WQE has failed or is flushed, and so will be all others.
+  void drop_oldest();
   /// Go-back-N: sends again from `psn`, which is outstanding.
   void rewind_to(Psn psn);
   /// Sends nothing before `until` (RNR NAK).
@@ -80,8 +88,9 @@ class Requester {
   bool may_start(const SendWqe& wqe) const;
   bool has_credit(const SendWqe& wqe) const;
   void start_wqe(SendWqe& wqe);
-  bool execute_local(const SendWqe& wqe);
-  std::uint32_t build_packet(const SendWqe& wqe, const Route& route, std::byte* frame);
+  bool execute_local(SendWqe& wqe);
+  /// As next_packet(), where the next WQE is a local one: executes all such that follow each other.
+  std::uint32_t next_after_local(Instant now, const Route& route, std::byte* frame);
   void seek(Psn psn);
   bool wants_ack(Psn psn, bool is_last) const;
   std::uint32_t build_request(const SendWqe& wqe, const Route& route, std::byte* frame);
@@ -103,6 +112,7 @@ class Requester {
   SgeCursor cursor_;
   std::uint64_t retransmitted_packets_ = 0;
   std::uint32_t reads_sent_ = 0;  ///< READs and atomics in [head, next)
+  std::uint32_t executed_ = 0;    ///< local WQEs executed and not complete
   Instant paused_until_{};
   WcStatus failed_ = WcStatus::kSuccess;
   std::uint32_t failed_index_ = 0;
