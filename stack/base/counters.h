@@ -26,6 +26,7 @@ namespace roci {
   X(rx_unknown_opcode, "packets dropped: BTH opcode not known or not for this transport") \
   X(rx_bad_pkey, "packets dropped: P_Key not in the table") \
   X(rx_unknown_qp, "packets dropped: no such QP") \
+  X(rx_bad_qkey, "datagrams dropped: Q_Key is not the QP's") \
   X(rx_wrong_source, "packets dropped: source address is not the QP's peer") \
   X(rx_wrong_destination, "packets dropped: destination address is not the QP's own") \
   X(rx_qp_not_ready, "packets dropped: the QP's state does not receive") \
@@ -34,9 +35,11 @@ namespace roci {
   X(np_cnp_sent, "CNPs sent") \
   X(rp_cnp_handled, "CNPs received that the congestion control of their QP was told of") \
   X(rp_cnp_ignored, "CNPs dropped: no such QP, not from its peer, not in RTS, or without congestion control") \
-  X(out_of_sequence, "requests that arrived ahead of the expected PSN") \
+  X(out_of_sequence, "requests that arrived ahead of the expected PSN, or on UC with any other than that") \
   X(duplicate_request, "requests seen before") \
-  X(out_of_buffer, "requests refused for want of a receive WQE (RNR NAK sent)") \
+  X(out_of_buffer, "requests refused (RC: RNR NAK sent) or dropped for want of a receive WQE") \
+  X(uc_dropped_messages, "UC messages dropped: a packet was missing, or could not be executed") \
+  X(ud_oversized_sends, "UD messages not sent: longer than the MTU") \
   X(packet_seq_err, "NAKs for PSN sequence error received") \
   X(rnr_nak_retry_err, "RNR NAKs received") \
   X(implied_nak_seq_err, "acknowledgements that skipped a READ response or atomic response") \

@@ -68,6 +68,9 @@ struct Qpn {
   constexpr auto operator<=>(const Qpn&) const = default;
 };
 
+/// Destination of a packet to a multicast group (IBTA 10.5.2).
+inline constexpr Qpn kMulticastQpn{0xff'ffff};
+
 /// Local key of a memory region (IBTA 10.6.3).
 struct LKey {
   std::uint32_t value = 0;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "stack/base/assert.h"
+#include "stack/qp/egress_class.h"
 #include "stack/qp/qp_states.h"
 
 namespace roci {
@@ -39,6 +40,7 @@ Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counte
       .bdp_bytes = static_cast<std::uint32_t>(static_cast<double>(line_rate_bps) / 8 *
                                               static_cast<double>(config.base_rtt.ps) / kPicosecondsPerSecond)};
   worker_.configure_egress(config.egress);
+  env.active_mtu = config.active_mtu;
 }
 
 Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
@@ -222,7 +224,7 @@ bool capacity_ok(const QpCapacity& asked, const DeviceLimits& limits, bool has_s
 }  // namespace
 
 int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
-  if (init.type != QpType::kRc) return EOPNOTSUPP;
+  if (init.type != QpType::kRc && init.type != QpType::kUc && init.type != QpType::kUd) return EOPNOTSUPP;
   if (!capacity_ok(init.capacity, config_.limits, init.srq != nullptr)) return EINVAL;
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
   ControlCall call(*this);
@@ -254,7 +256,7 @@ int Device::check_path(const AddressVector& av, const std::vector<IpAddress>& gi
 }
 
 int Device::route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
-  if ((mask & (kQpAv | kQpDestQpn)) == 0) return 0;
+  if (qp->type() == QpType::kUd || (mask & (kQpAv | kQpDestQpn)) == 0) return 0;
   const AddressVector& av = (mask & kQpAv) != 0 ? attr.av : qp->attr().av;
   const Qpn dest_qpn = (mask & kQpDestQpn) != 0 ? attr.dest_qpn : qp->attr().dest_qpn;
   const std::vector<IpAddress> gids = port_.attributes().addresses;
@@ -292,6 +294,7 @@ int Device::destroy_qp(Qp* qp) {
   worker_.qps().erase(qp->qpn());
   worker_.env().keys.unbind_all(qp->qpn());
   if (qp->route() != nullptr) port_.release_route(qp->route());
+  qp->forget_sends();
   --qp->pd()->users;
   qp->send_cq()->forget(qp->sq());
   --qp->send_cq()->users;
@@ -304,11 +307,19 @@ int Device::destroy_qp(Qp* qp) {
 
 int Device::create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah) {
   ControlCall call(*this);
-  if (const int error = check_path(av, port_.attributes().addresses); error != 0) return error;
+  const std::vector<IpAddress> gids = port_.attributes().addresses;
+  if (const int error = check_path(av, gids); error != 0) return error;
   if (ahs_ >= config_.limits.max_ah) return ENOMEM;
-  *ah = new AddressHandle{.pd = pd, .av = av};
+  auto* made = new AddressHandle(pd, av, port_);
+  const AddressVector used = marked(av, config_.egress);
+  // Each datagram has a source port and a destination QP of its own.
+  made->path.set(gids[av.sgid_index], used, 0, Qpn{}, false);
+  made->priority = priority_of(used, config_.egress);
+  // What it takes to find the way is done here, not in a turn.
+  static_cast<void>(made->route_to(Qpn{}));
   ++pd->users;
   ++ahs_;
+  *ah = made;
   return 0;
 }
 
@@ -316,16 +327,18 @@ int Device::destroy_ah(AddressHandle* ah) {
   ControlCall call(*this);
   --ah->pd->users;
   --ahs_;
-  delete ah;
+  ah->is_destroyed = true;
+  if (ah->posted.load(std::memory_order_acquire) == 0) delete ah;
   return 0;
 }
 
 namespace {
 
+/// RTS, SQD, SQE or ERR.
+bool may_post(const Qp& qp) { return qp.state() >= QpState::kRts; }
+
 int check_operation(const Qp& qp, const SendRequest& request) {
-  const QpState state = qp.state();
-  if (state != QpState::kRts && state != QpState::kSqd && state != QpState::kErr && state != QpState::kSqe)
-    return EINVAL;
+  if (!may_post(qp)) return EINVAL;
   switch (request.opcode) {
     case WrOpcode::kRdmaRead:
     case WrOpcode::kAtomicCmpSwp:
@@ -342,17 +355,49 @@ int check_operation(const Qp& qp, const SendRequest& request) {
   return 0;
 }
 
+/// UC and UD.
+int check_unreliable(const Qp& qp, const SendRequest& request) {
+  if (!may_post(qp)) return EINVAL;
+  if (qp.type() == QpType::kUc) return request.opcode <= WrOpcode::kSendWithImm ? 0 : EINVAL;
+  const bool is_send = request.opcode == WrOpcode::kSend || request.opcode == WrOpcode::kSendWithImm;
+  const bool has_address = request.ah != nullptr && request.ah->pd == qp.pd();
+  return is_send && has_address && request.remote_qpn.value <= Qpn::kMask ? 0 : EINVAL;
+}
+
+/// Before the WQEs are posted: the worker may be done with them at once.
+void hold_addresses(std::span<const SendRequest> batch) {
+  for (const SendRequest& request : batch) request.ah->posted.fetch_add(1, std::memory_order_relaxed);
+}
+
+void release_addresses(std::span<const SendRequest> batch) {
+  for (const SendRequest& request : batch) request.ah->posted.fetch_sub(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 int Device::post_send(Qp* qp, const SendRequest& request) {
+  if (qp->type() != QpType::kRc) [[unlikely]]
+    return post_unreliable(qp, {&request, 1});
   const int error = check_operation(*qp, request);
   return error != 0 ? error : qp->sq().post(request);
 }
 
 int Device::post_send_all(Qp* qp, std::span<const SendRequest> batch) {
+  if (qp->type() != QpType::kRc) [[unlikely]]
+    return post_unreliable(qp, batch);
   for (const SendRequest& request : batch)
     if (const int error = check_operation(*qp, request); error != 0) return error;
   return qp->sq().post_all(batch);
+}
+
+int Device::post_unreliable(Qp* qp, std::span<const SendRequest> batch) {
+  for (const SendRequest& request : batch)
+    if (const int error = check_unreliable(*qp, request); error != 0) return error;
+  if (qp->type() == QpType::kUc) return qp->sq().post_all(batch);
+  hold_addresses(batch);
+  const int error = qp->sq().post_all(batch);
+  if (error != 0) release_addresses(batch);
+  return error;
 }
 
 int Device::post_recv(Qp* qp, const RecvRequest& request) {

@@ -117,13 +117,14 @@ class Device {
   std::uint32_t query_srq_limit(Srq* srq);
   int destroy_srq(Srq* srq);  ///< EBUSY while a QP uses it
 
-  /// Writes back the granted capacity. EINVAL beyond the limits, EOPNOTSUPP for other types than RC.
+  /// Writes back the granted capacity. EINVAL beyond the limits, EOPNOTSUPP for other types than RC, UC and UD.
   int create_qp(Pd* pd, QpInit& init, Qp** qp);
   int modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity);
   int destroy_qp(Qp* qp);
 
-  int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);
+  int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);  ///< EINVAL for a path that leads nowhere
+  /// Datagrams that were posted with it are still sent.
   int destroy_ah(AddressHandle* ah);
 
   // Any thread, without the baton.
@@ -141,6 +142,7 @@ class Device {
   class ControlCall;
 
   int check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const;
+  int post_unreliable(Qp* qp, std::span<const SendRequest> batch);
   int route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
 
   DeviceConfig config_;

@@ -48,16 +48,11 @@ enum class TurnReason : std::uint8_t {
 };
 
 /// Owner: whoever holds the worker's baton, unless a function says otherwise.
-class Port {
+class Port : public RouteSource {
  public:
   virtual ~Port() = default;
 
   virtual PortAttributes attributes() const = 0;
-
-  /// The route to `destination`, for packets to `dest_qpn` (which tells processes of one host apart). Never null on a
-  /// port that is up: a destination that is not there yet gets a route whose frames are counted and dropped.
-  virtual Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) = 0;
-  virtual void release_route(Route* route) = 0;
 
   virtual void begin_turn(Instant now, TurnReason reason) = 0;
   /// Publishes what was consumed and sent, and wakes peers that need it.

@@ -5,10 +5,12 @@
 namespace roci {
 
 Qpn QpTable::pick(std::uint64_t random) const {
-  ROCI_ASSERT(size_ < kIndexCount - kFirstIndex);
-  constexpr std::uint32_t kCount = kIndexCount - kFirstIndex;
+  // The last index is that of the multicast QPN in the last block.
+  constexpr std::uint32_t kEnd = kIndexCount - 1;
+  constexpr std::uint32_t kCount = kEnd - kFirstIndex;
+  ROCI_ASSERT(size_ < kCount);
   std::uint32_t index = kFirstIndex + static_cast<std::uint32_t>(random % kCount);
-  while (find(Qpn{base_ | index}) != nullptr) index = index + 1 == kIndexCount ? kFirstIndex : index + 1;
+  while (find(Qpn{base_ | index}) != nullptr) index = index + 1 == kEnd ? kFirstIndex : index + 1;
   return Qpn{base_ | index};
 }
 

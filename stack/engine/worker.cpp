@@ -19,7 +19,10 @@ constexpr std::uint32_t kFramesPerFlow = 16;
 }  // namespace
 
 Worker::Worker(Port& port, EventSink& events, Counters& counters)
-    : port_(port), events_(events), env_(counters), qps_(port.attributes().qpn_block) {}
+    : port_(port), events_(events), env_(counters), qps_(port.attributes().qpn_block) {
+  env_.gids = port.attributes().addresses;
+  env_.route_source = &port;
+}
 
 TurnResult Worker::turn(Instant now, TurnReason reason) {
   ++env_.counters.turns;
@@ -208,6 +211,10 @@ std::uint32_t Worker::transmit(Instant now) {
   while (total < kMaxFramesPerTurn) {
     auto* qp = static_cast<Qp*>(scheduler_.take(now));
     if (qp == nullptr) break;
+    if (qp->type() == QpType::kUd) [[unlikely]] {
+      total += transmit_datagrams(*qp, now);
+      continue;
+    }
     if (!may_send(*qp, now)) continue;
     const Burst burst = transmit_burst(*qp, now);
     total += burst.frames;
@@ -219,13 +226,29 @@ std::uint32_t Worker::transmit(Instant now) {
         deadlines_.arm(*qp, qp->next_deadline());
       continue;
     }
-    // It waits for the next turn, and does not stand in the way of QPs to other peers.
-    ++env_.counters.tx_no_room;
-    lacks_room_ = true;
-    scheduler_.block(*qp);
+    wait_for_room(*qp);
   }
   scheduler_.unblock();
   return total;
+}
+
+/// The QP waits for the next turn, and does not stand in the way of QPs to other peers.
+void Worker::wait_for_room(Qp& qp) {
+  ++env_.counters.tx_no_room;
+  lacks_room_ = true;
+  scheduler_.block(qp);
+}
+
+/// A burst to one destination; those to others have their turn later.
+std::uint32_t Worker::transmit_datagrams(Qp& qp, Instant now) {
+  if (!qp.choose_route()) return 0;
+  const Burst burst = transmit_burst(qp, now);
+  qp.forget_route();
+  if (burst.has_room)
+    attend(qp, now);
+  else
+    wait_for_room(qp);
+  return burst.frames;
 }
 
 /// CNPs go before all data, and PFC of the data's priority does not hold them back.

@@ -86,6 +86,8 @@ class Worker {
     bool has_room = false;  ///< the link had room for some
     bool is_full = false;   ///< as many frames as there was room for
   };
+  std::uint32_t transmit_datagrams(Qp& qp, Instant now);
+  void wait_for_room(Qp& qp);
   bool may_send(Qp& qp, Instant now);
   Burst transmit_burst(Qp& qp, Instant now);
   /// Whatever has happened to the QP: when it sends next, and when it is to be looked at.

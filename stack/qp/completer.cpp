@@ -4,6 +4,7 @@
 
 #include "stack/base/bytes.h"
 #include "stack/qp/qp.h"
+#include "stack/qp/send_completion.h"
 
 namespace roci {
 namespace {
@@ -11,26 +12,6 @@ namespace {
 constexpr std::uint8_t kInfiniteRnrRetries = 7;
 /// A peer that is alive but stopped (SIGSTOP, a debugger) is waited for this long before its silence counts.
 constexpr Duration kStalledPeerPatience = seconds(60);
-
-WcOpcode completion_opcode(WrOpcode opcode) {
-  switch (opcode) {
-    case WrOpcode::kRdmaWrite:
-    case WrOpcode::kRdmaWriteWithImm:
-      return WcOpcode::kRdmaWrite;
-    case WrOpcode::kRdmaRead:
-      return WcOpcode::kRdmaRead;
-    case WrOpcode::kAtomicCmpSwp:
-      return WcOpcode::kCompSwap;
-    case WrOpcode::kAtomicFetchAdd:
-      return WcOpcode::kFetchAdd;
-    case WrOpcode::kLocalInv:
-      return WcOpcode::kLocalInv;
-    case WrOpcode::kBindMw:
-      return WcOpcode::kBindMw;
-    default:
-      return WcOpcode::kSend;
-  }
-}
 
 }  // namespace
 
@@ -74,18 +55,7 @@ inline void Completer::complete_oldest(WcStatus status) {
     qp_.requester().pop_oldest();
   else
     qp_.requester().drop_oldest();
-  if (status == WcStatus::kSuccess && (wqe.flags & kSendSignaled) == 0) return;
-  if (status == WcStatus::kWrFlushErr)
-    ++qp_.counters().req_cqe_flush_error;
-  else if (status != WcStatus::kSuccess)
-    ++qp_.counters().req_cqe_error;
-  qp_.complete(*qp_.send_cq(), {.wr_id = wqe.wr_id,
-                                .byte_len = wqe.length,
-                                .qpn = qp_.qpn(),
-                                .status = status,
-                                .opcode = completion_opcode(wqe.opcode),
-                                .sq_free_end = qp_.sq().head(),
-                                .sq = &qp_.sq()});
+  add_send_completion(qp_, wqe, status);
 }
 
 void Completer::complete_local() {

@@ -10,6 +10,8 @@
 #include "stack/mem/memory.h"
 #include "stack/qp/window.h"
 #include "stack/queues/completion_queue.h"
+#include "stack/wire/address.h"
+#include "stack/wire/route.h"
 
 namespace roci {
 
@@ -24,6 +26,9 @@ struct QpEnvironment {
   CcSpec cc;
   CcPath cc_path;  ///< of a path as good as the port; MTU and headers are the QP's own
   egress::Settings egress;
+  std::uint8_t active_mtu = 5;          ///< code of ibv_mtu: the longest datagram
+  std::vector<IpAddress> gids;          ///< the port's
+  RouteSource* route_source = nullptr;  ///< the port
   KeyTable keys;
   Counters& counters;
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events

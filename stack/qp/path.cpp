@@ -50,6 +50,7 @@ void Path::set(const IpAddress& source, const AddressVector& av, std::uint16_t u
   dest_qpn_ = dest_qpn;
   is_v4_ = av.dgid.is_v4();
   traffic_class_ = av.traffic_class;
+  flow_label_ = av.flow_label;
   data_traffic_class_ = ecn_capable ? with_ecn(av.traffic_class, Ecn::kEct0) : av.traffic_class;
   l3_bytes_ = is_v4_ ? Ipv4Header::kSize : Ipv6Header::kSize;
   headers_ = {};
@@ -111,6 +112,16 @@ std::byte* Path::open(std::byte* frame, const Route& route, const PacketPlan& pl
   header.psn = plan.psn;
   header.write(bth);
   return bth + Bth::kSize;
+}
+
+std::byte* Path::open_datagram(std::byte* frame, const Route& route, const PacketPlan& plan, Qpn source,
+                               Qpn target) const {
+  constexpr std::size_t kDestQpnOffset = 5;
+  std::byte* end = open(frame, route, plan);
+  std::byte* bth = end - Bth::kSize;
+  store_be24(bth + kDestQpnOffset, target.value);
+  store_be<std::uint16_t>(bth - UdpHeader::kSize, udp_source_port(flow_label_, source, target));
+  return end;
 }
 
 std::uint32_t Path::build_cnp(std::byte* frame, const Route& route, std::uint8_t dscp) const {

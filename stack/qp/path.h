@@ -54,6 +54,8 @@ class Path {
 
   /// Writes all headers up to and with the BTH into `frame`; returns where the extension headers go, then the payload.
   std::byte* open(std::byte* frame, const Route& route, const PacketPlan& plan) const;
+  /// The same for a datagram between any two QPs: the path is an address handle's, which many share.
+  std::byte* open_datagram(std::byte* frame, const Route& route, const PacketPlan& plan, Qpn source, Qpn target) const;
   /// Once extension headers and payload are there: pads, adds the ICRC and returns the size of the frame in bytes.
   std::uint32_t close(std::byte* frame, const Route& route, const PacketPlan& plan) const;
   /// A whole CNP for the peer's QP (IBTA A17.9.3), with `dscp` for its own; returns the size of the frame in bytes.
@@ -67,6 +69,7 @@ class Path {
   bool is_v4_ = true;
   std::uint8_t traffic_class_ = 0;
   std::uint8_t data_traffic_class_ = 0;
+  std::uint32_t flow_label_ = 0;
   std::uint16_t checksum_base_ = 0;      ///< of the IPv4 template with total length 0, not complemented
   std::array<std::byte, 32> reverse_{};  ///< addresses as in the header of a packet from the peer
   Qpn dest_qpn_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stack/qp/address_handle.h"
+#include "stack/qp/egress_class.h"
 #include "stack/wire/traffic_class.h"
 
 namespace roci {
@@ -10,6 +12,16 @@ namespace {
 
 /// ibv_mtu code 1 is 256 bytes, 2^8.
 constexpr std::uint8_t kMtuCodeToShift = 7;
+
+bool receives(QpState state) {
+  return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;
+}
+
+/// PacketClass bits of what a state of RC lets in: an answer can only come to what was sent.
+std::uint8_t accepted_in(QpState state) {
+  if (!receives(state)) return 0;
+  return state == QpState::kRtr ? kRcRequest : kRcRequest | kRcResponse;
+}
 
 }  // namespace
 
@@ -21,28 +33,34 @@ Qp::Qp(const QpIdentity& identity, const QpCapacity& capacity, QpEnvironment& en
       rq_(capacity.max_recv_wr, capacity.max_recv_sge),
       requester_(*this),
       completer_(*this),
-      responder_(*this) {}
+      responder_(*this) {
+  if (identity.type == QpType::kRc) return;
+  unreliable_ = std::make_unique<Unreliable>(*this);
+  mtu_shift_ = env.active_mtu + kMtuCodeToShift;
+}
+
+void Qp::count_stranger(const Inbound& in) {
+  ++(in.view.source() != path_.destination() ? counters().rx_wrong_source : counters().rx_wrong_destination);
+}
+
+/// Of a datagram: it is sent to one of the port's addresses, or to a multicast group, which the QP is in.
+bool Qp::is_for_port(const Inbound& in) {
+  if (in.view.bth.dest_qpn == kMulticastQpn) return true;
+  if (std::find(env_.gids.begin(), env_.gids.end(), in.view.destination()) != env_.gids.end()) return true;
+  ++counters().rx_wrong_destination;
+  return false;
+}
 
 void Qp::on_packet(const Inbound& in) {
   const OpcodeInfo& info = *in.view.info;
-  const QpState now = state();
-  if (info.transport != Transport::kRc) {
-    ++counters().rx_unknown_opcode;
-    return;
-  }
-  const bool may_receive = now == QpState::kRtr || now == QpState::kRts || now == QpState::kSqd;
-  if (!may_receive || (info.is_response() && now == QpState::kRtr)) {
-    ++counters().rx_qp_not_ready;
-    return;
-  }
-  if (!path_.is_reverse_of(in.view)) [[unlikely]] {
-    ++(in.view.source() != path_.destination() ? counters().rx_wrong_source : counters().rx_wrong_destination);
-    return;
-  }
+  if ((info.packet_class & accepts_) == 0) [[unlikely]]
+    return on_other_packet(in);
+  if (!path_.is_reverse_of(in.view)) [[unlikely]]
+    return count_stranger(in);
   if (ecn_of(in.view.traffic_class) == Ecn::kCe) [[unlikely]]
     on_marked(in.now);
   if (!info.is_response()) {
-    if (now == QpState::kRtr && !std::exchange(communication_established_, true))
+    if (state() == QpState::kRtr && !std::exchange(communication_established_, true))
       env_.raise({.type = AsyncEventType::kCommEst, .qp = this});
     responder_.on_request(in);
     return check_lost_completion();
@@ -62,10 +80,48 @@ void Qp::on_packet(const Inbound& in) {
   check_lost_completion();
 }
 
+/// All packets of UC and UD, and of RC those that are not for it or come at the wrong time.
+void Qp::on_other_packet(const Inbound& in) {
+  const PacketClass wanted = type() == QpType::kUd ? kDatagram : kUcRequest;
+  const bool is_ours =
+      unreliable_ == nullptr ? in.view.info->transport == Transport::kRc : in.view.info->packet_class == wanted;
+  if (!is_ours || unreliable_ == nullptr || !receives(state())) {
+    ++(is_ours ? counters().rx_qp_not_ready : counters().rx_unknown_opcode);
+    return;
+  }
+  if (type() == QpType::kUc && !path_.is_reverse_of(in.view)) return count_stranger(in);
+  if (type() == QpType::kUd && !is_for_port(in)) return;
+  if (ecn_of(in.view.traffic_class) == Ecn::kCe) ++counters().np_ecn_marked_roce_packets;
+  if (type() == QpType::kUc) {
+    if (state() == QpState::kRtr && !std::exchange(communication_established_, true))
+      env_.raise({.type = AsyncEventType::kCommEst, .qp = this});
+    unreliable_->receiver.on_request(in);
+  } else {
+    unreliable_->receiver.on_datagram(in);
+  }
+  check_lost_completion();
+}
+
 Instant Qp::next_send(Instant now) {
   if (responder_.has_response() && !responder_.next_is_data()) return now;
-  const bool has_request = (state() == QpState::kRts || state() == QpState::kSqd) && requester_.can_send(now);
-  return has_request || responder_.has_response() ? pacer.next() : kNever;
+  const bool has_request = may_request_ && requester_.can_send(now);
+  if (has_request || responder_.has_response()) return pacer.next();
+  return unreliable_ == nullptr ? kNever : next_unreliable_send(now);
+}
+
+Instant Qp::next_unreliable_send(Instant now) {
+  if (!unreliable_->sender.can_send()) return kNever;
+  if (type() == QpType::kUc) return now;
+  // In a queue of the scheduler it stays where it is.
+  if (flow_state == egress::FlowState::kIdle) priority = unreliable_->sender.next_address().priority;
+  return now;
+}
+
+bool Qp::choose_route() {
+  const UnreliableSender& sender = unreliable_->sender;
+  if (!sender.can_send()) return false;
+  route_ = sender.next_address().route_to(sender.next_target());
+  return true;
 }
 
 std::uint32_t Qp::next_packet(Instant now, std::byte* frame) {
@@ -85,7 +141,11 @@ std::uint32_t Qp::next_response(Instant now, std::byte* frame) {
 }
 
 std::uint32_t Qp::next_request(Instant now, std::byte* frame) {
-  if (now < pacer.next() || (state() != QpState::kRts && state() != QpState::kSqd)) return 0;
+  if (now < pacer.next() || !may_request_) [[unlikely]] {
+    const std::uint32_t bytes = unreliable_ == nullptr ? 0 : unreliable_->sender.next_packet(*route_, frame);
+    check_drained();
+    return bytes;
+  }
   const bool awaited = requester_.awaits_answer();
   const bool resumes = !requester_.has_outstanding();
   const std::uint32_t bytes = requester_.next_packet(now, *route_, frame);
@@ -126,6 +186,7 @@ void Qp::on_cnp(const Inbound& in) {
 
 void Qp::on_doorbell() {
   if (state() == QpState::kErr) flush();
+  if (state() == QpState::kSqe) unreliable_->sender.flush();
 }
 
 Instant Qp::next_deadline() const {
@@ -162,7 +223,8 @@ void Qp::check_failed_wqe() {
 }
 
 void Qp::check_drained() {
-  if (!attr_.sq_draining || !requester_.is_drained()) return;
+  const bool is_drained = unreliable_ == nullptr ? requester_.is_drained() : unreliable_->sender.is_drained();
+  if (!attr_.sq_draining || !is_drained) return;
   attr_.sq_draining = false;
   if (attr_.en_sqd_async_notify) env_.raise({.type = AsyncEventType::kSqDrained, .qp = this});
 }
@@ -172,18 +234,34 @@ void Qp::enter_error() {
   move_to(QpState::kErr);
 }
 
+void Qp::enter_send_error() {
+  if (state() != QpState::kErr) move_to(QpState::kSqe);
+}
+
+void Qp::reset_machines() {
+  send_cq()->forget(sq_);
+  forget_sends();
+  if (unreliable_ != nullptr) unreliable_->receiver.reset();
+  sq_.clear();
+  rq_.clear();
+  requester_.reset();
+  responder_.reset();
+  completer_.start();
+  communication_established_ = false;
+  lost_completion_ = false;
+}
+
 void Qp::move_to(QpState target) {
   state_.store(target, std::memory_order_seq_cst);
+  const bool is_rc = type() == QpType::kRc;
+  accepts_ = is_rc ? accepted_in(target) : 0;
+  may_request_ = is_rc && (target == QpState::kRts || target == QpState::kSqd);
   switch (target) {
     case QpState::kReset:
-      send_cq()->forget(sq_);
-      sq_.clear();
-      rq_.clear();
-      requester_.reset();
-      responder_.reset();
-      completer_.start();
-      communication_established_ = false;
-      lost_completion_ = false;
+      reset_machines();
+      break;
+    case QpState::kSqe:
+      unreliable_->sender.flush();
       break;
     case QpState::kErr:
       flush();
@@ -199,8 +277,13 @@ void Qp::move_to(QpState target) {
 }
 
 void Qp::flush() {
-  responder_.flush();
-  while (sq_.head() != sq_.tail()) completer_.flush_oldest();
+  if (unreliable_ == nullptr) {
+    responder_.flush();
+    while (sq_.head() != sq_.tail()) completer_.flush_oldest();
+  } else {
+    unreliable_->receiver.flush();
+    unreliable_->sender.flush();
+  }
   complete_flushed_receives();
 }
 
@@ -222,16 +305,14 @@ void Qp::note_srq_consumed() {
 }
 
 void Qp::set_route(Route* route, const IpAddress& source, const AddressVector& av, Qpn dest_qpn) {
-  const egress::Settings& settings = env_.egress;
-  const bool marked = settings.marks_data && av.traffic_class >> 2 == 0;
-  AddressVector used = av;
-  if (marked) used.traffic_class = static_cast<std::uint8_t>(settings.dscp << 2 | (av.traffic_class & 3));
+  const AddressVector used = marked(av, env_.egress);
   route_ = route;
-  if (env_.cc.make != nullptr && congestion_ == nullptr) congestion_ = std::make_unique<Congestion>(env_.cc, pacer);
+  const bool is_controlled = env_.cc.make != nullptr && type() == QpType::kRc;
+  if (is_controlled && congestion_ == nullptr) congestion_ = std::make_unique<Congestion>(env_.cc, pacer);
   constexpr std::uint32_t kMarkNeeds = kCcCnp | kCcEcnEcho;
   const bool ecn_capable = congestion_ != nullptr && (congestion_->needs() & kMarkNeeds) != 0;
   path_.set(source, used, udp_source_port(av.flow_label, qpn(), dest_qpn), dest_qpn, ecn_capable);
-  priority = settings.trust == egress::Trust::kPcp ? av.sl & 7 : settings.priority_of_dscp(used.traffic_class >> 2);
+  priority = priority_of(used, env_.egress);
 }
 
 /// Once the path is known. A controller lives from RTR on, since responses may meet congestion too.
@@ -262,6 +343,19 @@ void Qp::obey_window() {
   window_packets_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(env_.window.packets, packets));
 }
 
+void Qp::start_receiving() {
+  if (unreliable_ != nullptr) return unreliable_->receiver.start(attr_.rq_psn);
+  responder_.start(attr_.rq_psn);
+  start_congestion();
+}
+
+void Qp::start_sending() {
+  if (unreliable_ != nullptr) return unreliable_->sender.start(attr_.sq_psn);
+  requester_.start(attr_.sq_psn);
+  if (congestion_ != nullptr) congestion_->start_requests(attr_.sq_psn);
+  completer_.start();
+}
+
 void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   if ((mask & kQpAccessFlags) != 0) attr_.access_flags = attr.access_flags;
   if ((mask & kQpPkeyIndex) != 0) attr_.pkey_index = attr.pkey_index;
@@ -283,15 +377,8 @@ void Qp::apply(const QpAttr& attr, std::uint32_t mask) {
   if ((mask & kQpDestQpn) != 0) attr_.dest_qpn = attr.dest_qpn;
   if ((mask & kQpEnSqdAsyncNotify) != 0) attr_.en_sqd_async_notify = attr.en_sqd_async_notify;
   if ((mask & kQpStateAttr) == 0 || attr.state == state()) return;
-  if (attr.state == QpState::kRtr) {
-    responder_.start(attr_.rq_psn);
-    start_congestion();
-  }
-  if (attr.state == QpState::kRts && state() == QpState::kRtr) {
-    requester_.start(attr_.sq_psn);
-    if (congestion_ != nullptr) congestion_->start_requests(attr_.sq_psn);
-    completer_.start();
-  }
+  if (attr.state == QpState::kRtr) start_receiving();
+  if (attr.state == QpState::kRts && state() == QpState::kRtr) start_sending();
   move_to(attr.state);
 }
 

@@ -1,4 +1,5 @@
-// A queue pair: its attributes, its queues, and the three machines that speak for it on the wire.
+// A queue pair: its attributes, its queues, and the machines that speak for it on the wire: requester, completer and
+// responder for RC, a sender and a receiver for UC and UD.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,8 @@
 #include "stack/qp/path.h"
 #include "stack/qp/requester.h"
 #include "stack/qp/responder.h"
+#include "stack/qp/unreliable_receiver.h"
+#include "stack/qp/unreliable_sender.h"
 #include "stack/queues/completion_queue.h"
 #include "stack/queues/recv_queue.h"
 #include "stack/queues/send_queue.h"
@@ -72,6 +75,8 @@ class Qp : public egress::Flow, public DeadlineHook {
   void complete_local() { completer_.complete_local(); }
   /// The QP fails: state ERR, all WQEs flushed (IBTA 10.3.1.7).
   void enter_error();
+  /// A send WQE of UC or UD fails: state SQE, the send WQEs behind it flushed (IBTA 10.3.1.6).
+  void enter_send_error();
   /// Adds a CQE of this QP. If the CQ is full the QP is to go to the error state, once what is under way is done.
   void complete(Cq& cq, const Cqe& cqe);
   /// For congestion control: an answer was taken, and a loss noticed.
@@ -81,7 +86,11 @@ class Qp : public egress::Flow, public DeadlineHook {
   void note_srq_consumed();
 
   // Worker.
+  /// Of the next packets. A UD QP has one only from choose_route() to forget_route(): that of its next datagram.
   Route* route() const { return route_; }
+  /// False if there is nothing to send.
+  bool choose_route();
+  void forget_route() { route_ = nullptr; }
   void on_packet(const Inbound& in);
   /// When next_packet() has something to send: `now` or before, when its pacer allows, or kNever.
   Instant next_send(Instant now);
@@ -103,6 +112,10 @@ class Qp : public egress::Flow, public DeadlineHook {
   // Control.
   /// `source` is the port's GID at av.sgid_index.
   void set_route(Route* route, const IpAddress& source, const AddressVector& av, Qpn dest_qpn);
+  /// The QP is about to be destroyed.
+  void forget_sends() {
+    if (unreliable_ != nullptr) unreliable_->sender.forget();
+  }
   /// Applies attributes that qp_states has approved, and moves to attr.state if kQpStateAttr is set.
   void apply(const QpAttr& attr, std::uint32_t mask);
   QpAttr query() const;
@@ -112,12 +125,26 @@ class Qp : public egress::Flow, public DeadlineHook {
   Qp* next_rung = nullptr;
 
  private:
+  /// What UC and UD have instead of RC's machines.
+  struct Unreliable {
+    explicit Unreliable(Qp& qp) : sender(qp), receiver(qp) {}
+    UnreliableSender sender;
+    UnreliableReceiver receiver;
+  };
+
+  void on_other_packet(const Inbound& in);
+  void count_stranger(const Inbound& in);
+  bool is_for_port(const Inbound& in);
+  Instant next_unreliable_send(Instant now);
   std::uint32_t next_request(Instant now, std::byte* frame);
   std::uint32_t next_response(Instant now, std::byte* frame);
   void on_marked(Instant now);
+  void start_receiving();
+  void start_sending();
   void start_congestion();
   void obey_window();
   void move_to(QpState target);
+  void reset_machines();
   void flush();
   void complete_flushed_receives();
   void check_failed_wqe();
@@ -128,6 +155,8 @@ class Qp : public egress::Flow, public DeadlineHook {
   QpCapacity capacity_;
   QpEnvironment& env_;
   std::atomic<QpState> state_{QpState::kReset};
+  std::uint8_t accepts_ = 0;  ///< RC: PacketClass bits that the state lets in
+  bool may_request_ = false;  ///< RC: the state lets requests out
   std::uint32_t mtu_shift_ = 10;
   Route* route_ = nullptr;
   bool responder_turn_ = false;  ///< responses and requests alternate
@@ -143,6 +172,7 @@ class Qp : public egress::Flow, public DeadlineHook {
   Requester requester_;
   Completer completer_;
   Responder responder_;
+  std::unique_ptr<Unreliable> unreliable_;
 };
 
 }  // namespace roci

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 
 namespace roci {
 namespace {
@@ -15,7 +16,7 @@ struct Move {
 };
 
 constexpr std::uint32_t kPathAttrs = kQpAltPath | kQpPathMigState;
-constexpr std::uint32_t kInitRc = kQpPkeyIndex | kQpPort | kQpAccessFlags;
+constexpr std::uint32_t kInitConnected = kQpPkeyIndex | kQpPort | kQpAccessFlags;
 constexpr std::uint32_t kRtsOptionalRc = kQpCurState | kQpAccessFlags | kQpMinRnrTimer | kPathAttrs;
 constexpr std::uint32_t kSqdOptionalRc = kQpPort | kQpAv | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpMaxQpRdAtomic |
                                          kQpMaxDestRdAtomic | kQpAccessFlags | kQpPkeyIndex | kQpMinRnrTimer |
@@ -23,8 +24,8 @@ constexpr std::uint32_t kSqdOptionalRc = kQpPort | kQpAv | kQpTimeout | kQpRetry
 
 constexpr auto kMovesRc = std::to_array<Move>({
     {QpState::kReset, QpState::kReset, 0, 0},
-    {QpState::kReset, QpState::kInit, kInitRc, 0},
-    {QpState::kInit, QpState::kInit, 0, kInitRc},
+    {QpState::kReset, QpState::kInit, kInitConnected, 0},
+    {QpState::kInit, QpState::kInit, 0, kInitConnected},
     {QpState::kInit, QpState::kRtr, kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer,
      kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
     {QpState::kRtr, QpState::kRts, kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic,
@@ -35,8 +36,51 @@ constexpr auto kMovesRc = std::to_array<Move>({
     {QpState::kSqd, QpState::kSqd, 0, kSqdOptionalRc},
 });
 
-const Move* find_move(QpType, QpState from, QpState to) {
-  for (const Move& move : kMovesRc)
+constexpr std::uint32_t kRtsOptionalUc = kQpCurState | kQpAccessFlags | kPathAttrs;
+
+constexpr auto kMovesUc = std::to_array<Move>({
+    {QpState::kReset, QpState::kReset, 0, 0},
+    {QpState::kReset, QpState::kInit, kInitConnected, 0},
+    {QpState::kInit, QpState::kInit, 0, kInitConnected},
+    {QpState::kInit, QpState::kRtr, kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn,
+     kQpAltPath | kQpAccessFlags | kQpPkeyIndex},
+    {QpState::kRtr, QpState::kRts, kQpSqPsn, kRtsOptionalUc},
+    {QpState::kRts, QpState::kRts, 0, kRtsOptionalUc},
+    {QpState::kRts, QpState::kSqd, 0, kQpEnSqdAsyncNotify},
+    {QpState::kSqd, QpState::kRts, 0, kRtsOptionalUc},
+    {QpState::kSqd, QpState::kSqd, 0, kQpAv | kQpAccessFlags | kQpPkeyIndex | kPathAttrs},
+    {QpState::kSqe, QpState::kRts, 0, kQpCurState | kQpAccessFlags},
+});
+
+constexpr std::uint32_t kInitUd = kQpPkeyIndex | kQpPort | kQpQkey;
+constexpr std::uint32_t kRtsOptionalUd = kQpCurState | kQpQkey;
+
+constexpr auto kMovesUd = std::to_array<Move>({
+    {QpState::kReset, QpState::kReset, 0, 0},
+    {QpState::kReset, QpState::kInit, kInitUd, 0},
+    {QpState::kInit, QpState::kInit, 0, kInitUd},
+    {QpState::kInit, QpState::kRtr, 0, kQpPkeyIndex | kQpQkey},
+    {QpState::kRtr, QpState::kRts, kQpSqPsn, kRtsOptionalUd},
+    {QpState::kRts, QpState::kRts, 0, kRtsOptionalUd},
+    {QpState::kRts, QpState::kSqd, 0, kQpEnSqdAsyncNotify},
+    {QpState::kSqd, QpState::kRts, 0, kRtsOptionalUd},
+    {QpState::kSqd, QpState::kSqd, 0, kQpPkeyIndex | kQpQkey},
+    {QpState::kSqe, QpState::kRts, 0, kRtsOptionalUd},
+});
+
+std::span<const Move> moves_of(QpType type) {
+  switch (type) {
+    case QpType::kUc:
+      return kMovesUc;
+    case QpType::kUd:
+      return kMovesUd;
+    default:
+      return kMovesRc;
+  }
+}
+
+const Move* find_move(QpType type, QpState from, QpState to) {
+  for (const Move& move : moves_of(type))
     if (move.from == from && move.to == to) return &move;
   return nullptr;
 }

@@ -1,8 +1,8 @@
 #include "stack/qp/requester.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "stack/qp/message_packet.h"
 #include "stack/qp/qp.h"
 #include "stack/wire/opcodes.h"
 
@@ -11,25 +11,6 @@ namespace {
 
 std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu_shift) {
   return length == 0 ? 1 : ((length - 1) >> mtu_shift) + 1;
-}
-
-Operation operation_of(WrOpcode opcode) {
-  switch (opcode) {
-    case WrOpcode::kRdmaWrite:
-    case WrOpcode::kRdmaWriteWithImm:
-      return Operation::kRdmaWrite;
-    default:
-      return Operation::kSend;
-  }
-}
-
-Position position_of(bool is_first, bool is_last) {
-  if (is_first) return is_last ? Position::kOnly : Position::kFirst;
-  return is_last ? Position::kLast : Position::kMiddle;
-}
-
-bool has_immediate(WrOpcode opcode) {
-  return opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kRdmaWriteWithImm;
 }
 
 }  // namespace
@@ -149,40 +130,17 @@ bool Requester::wants_ack(Psn psn, bool is_last) const {
 }
 
 std::uint32_t Requester::build_request(const SendWqe& wqe, const Route& route, std::byte* frame) {
-  const std::uint32_t remaining = wqe.length - next_offset_;
-  const std::uint32_t payload = std::min(remaining, qp_.mtu());
-  const bool is_last = payload == remaining;
-  const Operation operation = operation_of(wqe.opcode);
-  const bool with_imm = is_last && has_immediate(wqe.opcode);
-  const bool with_inv = is_last && wqe.opcode == WrOpcode::kSendWithInv;
-  PacketPlan plan{
-      .opcode = send_opcode(Transport::kRc, operation, position_of(next_offset_ == 0, is_last), with_imm, with_inv),
-      .psn = next_psn_,
-      .payload_bytes = payload,
-      .ack_requested = wants_ack(next_psn_, is_last),
-      .solicited = is_last && (wqe.flags & kSendSolicited) != 0 && wqe.opcode != WrOpcode::kRdmaWrite,
-      .carries_data = true};
-  std::byte* out = qp_.path().open(frame, route, plan);
-  if (operation == Operation::kRdmaWrite && next_offset_ == 0) {
-    Reth{.va = wqe.remote_addr, .rkey = wqe.rkey, .dma_length = wqe.length}.write(out);
-    out += Reth::kSize;
-  }
-  if (with_imm) {
-    ImmDt{.raw = wqe.imm_or_rkey}.write(out);
-    out += ImmDt::kSize;
-  } else if (with_inv) {
-    Ieth{.rkey = RKey{wqe.imm_or_rkey}}.write(out);
-    out += Ieth::kSize;
-  }
-  if ((wqe.flags & kSendInline) != 0) {
-    std::memcpy(out, wqe.inline_data() + next_offset_, payload);
-  } else if (!cursor_.gather(qp_.env().keys, qp_.pd(), wqe.sges(), wqe.num_sge, out, payload)) {
+  PacketPlan plan = plan_message_packet(wqe, Transport::kRc, next_psn_, next_offset_, qp_.mtu());
+  const bool is_last = next_offset_ + plan.payload_bytes == wqe.length;
+  plan.ack_requested = wants_ack(next_psn_, is_last);
+  std::byte* out = write_extensions(wqe, plan, qp_.path().open(frame, route, plan));
+  if (!write_payload(wqe, qp_.env().keys, qp_.pd(), cursor_, next_offset_, out, plan.payload_bytes)) {
     fail(WcStatus::kLocProtErr);
     return 0;
   }
   if (plan.ack_requested) last_ack_request_ = next_psn_;
   next_psn_ = next_psn_ + 1;
-  next_offset_ += payload;
+  next_offset_ += plan.payload_bytes;
   if (is_last) finish_wqe();
   return qp_.path().close(frame, route, plan);
 }

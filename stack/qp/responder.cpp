@@ -1,7 +1,6 @@
 #include "stack/qp/responder.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "stack/mem/copy.h"
 #include "stack/qp/qp.h"
@@ -41,13 +40,13 @@ void Responder::start(Psn expected_psn) {
   expected_psn_ = expected_psn;
   last_answered_psn_ = expected_psn - 1;
   responses_.resize(std::max<std::uint32_t>(1, qp_.attr().max_dest_rd_atomic));
-  if (receive_memory_ == nullptr) receive_memory_ = std::make_unique<std::byte[]>(qp_.receive_queue().stride());
+  receive_.allocate(qp_.receive_queue().stride());
 }
 
 void Responder::reset() {
   msn_ = 0;
   previous_ = Opcode::kRcSendOnly;
-  receive_in_use_ = false;
+  receive_.release();
   responses_.clear();
   ack_due_ = false;
   nak_ = Fault::kNone;
@@ -136,41 +135,25 @@ void Responder::advance(const Inbound& in, std::uint32_t packets) {
 }
 
 Fault Responder::take_receive() {
-  RecvQueue& queue = qp_.receive_queue();
-  const RecvWqe* wqe = queue.front();
-  if (wqe == nullptr) return Fault::kReceiverNotReady;
-  std::memcpy(receive_memory_.get(), wqe, sizeof(RecvWqe) + wqe->num_sge * sizeof(Sge));
-  queue.pop();
+  if (!receive_.take(qp_.receive_queue())) return Fault::kReceiverNotReady;
   qp_.note_srq_consumed();
-  receive_in_use_ = true;
-  receive_cursor_ = {};
   return Fault::kNone;
 }
 
 void Responder::complete_receive(const Inbound* in, WcStatus status) {
-  receive_in_use_ = false;
-  Cqe cqe{.wr_id = receive()->wr_id,
+  receive_.release();
+  Cqe cqe{.wr_id = receive_.wr_id(),
           .byte_len = received_bytes_,
           .qpn = qp_.qpn(),
           .src_qpn = qp_.attr().dest_qpn,
           .status = status,
           .opcode = WcOpcode::kRecv};
-  if (in != nullptr && status == WcStatus::kSuccess) {
-    const OpcodeInfo& info = *in->view.info;
-    if (info.has(Extension::kImmDt)) {
-      cqe.imm_or_rkey = in->view.imm_dt().raw;
-      cqe.flags |= kWcWithImm;
-    } else if (info.has(Extension::kIeth)) {
-      cqe.imm_or_rkey = in->view.ieth().rkey.value;
-      cqe.flags |= kWcWithInv;
-    }
-    if (info.operation == Operation::kRdmaWrite) cqe.opcode = WcOpcode::kRecvRdmaWithImm;
-    cqe.solicited = in->view.bth.solicited;
-  } else if (status == WcStatus::kWrFlushErr) {
+  if (in != nullptr && status == WcStatus::kSuccess)
+    note_last_packet(in->view, &cqe);
+  else if (status == WcStatus::kWrFlushErr)
     ++qp_.counters().resp_cqe_flush_error;
-  } else {
+  else
     ++qp_.counters().resp_cqe_error;
-  }
   qp_.complete(*qp_.recv_cq(), cqe);
 }
 
@@ -181,11 +164,9 @@ Fault Responder::execute_send(const Inbound& in) {
     if (fault != Fault::kNone) return fault;
     received_bytes_ = 0;
   }
-  const RecvWqe* wqe = receive();
   const std::uint32_t bytes = in.view.payload_bytes;
-  if (bytes > wqe->total_bytes - received_bytes_) return Fault::kReceiveTooShort;
-  if (!receive_cursor_.scatter(qp_.env().keys, qp_.receive_pd(), wqe->sges(), wqe->num_sge, in.payload, bytes))
-    return Fault::kReceiveProtection;
+  if (bytes > receive_.total_bytes() - received_bytes_) return Fault::kReceiveTooShort;
+  if (!receive_.place(qp_.env().keys, qp_.receive_pd(), in.payload, bytes)) return Fault::kReceiveProtection;
   received_bytes_ += bytes;
   ++qp_.counters().rx_send_requests;
   advance(in, 1);
@@ -337,14 +318,14 @@ void Responder::refuse(Fault fault, Psn psn) {
   else if (info.nak == NakCode::kRemoteOperationalError)
     ++counters.resp_remote_operational_errors;
   if (!info.is_fatal) return;
-  if (receive_in_use_)
+  if (receive_.in_use())
     complete_receive(nullptr, info.receive_status == WcStatus::kSuccess ? WcStatus::kWrFlushErr : info.receive_status);
   qp_.env().raise({.type = info.event, .qp = &qp_});
   qp_.enter_error();
 }
 
 void Responder::flush() {
-  if (receive_in_use_) complete_receive(nullptr, WcStatus::kWrFlushErr);
+  if (receive_.in_use()) complete_receive(nullptr, WcStatus::kWrFlushErr);
   ack_due_ = false;
   if (fault_info(nak_).is_fatal) return;
   nak_ = Fault::kNone;

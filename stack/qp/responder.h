@@ -3,15 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "stack/base/types.h"
+#include "stack/qp/current_receive.h"
 #include "stack/qp/faults.h"
 #include "stack/qp/inbound.h"
 #include "stack/qp/path.h"
 #include "stack/qp/response_queue.h"
-#include "stack/qp/scatter_gather.h"
-#include "stack/queues/recv_queue.h"
 
 namespace roci {
 
@@ -82,10 +80,7 @@ class Responder {
   RKey write_rkey_;
   std::uint32_t write_left_ = 0;  ///< bytes
 
-  // The receive WQE in use, copied out so that its slot (perhaps of an SRQ) is free at once.
-  std::unique_ptr<std::byte[]> receive_memory_;
-  bool receive_in_use_ = false;
-  SgeCursor receive_cursor_;
+  CurrentReceive receive_;
   std::uint32_t received_bytes_ = 0;
 
   // What to answer.
@@ -96,8 +91,6 @@ class Responder {
   Fault nak_ = Fault::kNone;  ///< to be sent once the responses before it have left
   Psn nak_psn_;
   bool awaiting_retransmission_ = false;  ///< a NAK for this gap is out: no second one
-
-  RecvWqe* receive() { return reinterpret_cast<RecvWqe*>(receive_memory_.get()); }
 };
 
 }  // namespace roci

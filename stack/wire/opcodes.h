@@ -40,6 +40,9 @@ enum class Extension : std::uint8_t {
   kCnpReserved,  ///< 16 bytes of zero
 };
 
+/// What a QP takes, or does not, in the state that it is in: a bit each, 0 for CNPs and XRC.
+enum PacketClass : std::uint8_t { kRcRequest = 1, kRcResponse = 2, kUcRequest = 4, kDatagram = 8 };
+
 inline constexpr std::array<std::uint8_t, 9> kExtensionBytes{4, 8, 16, 28, 4, 8, 4, 4, 16};
 
 // clang-format off
@@ -126,6 +129,7 @@ struct OpcodeInfo {
   bool makes_recv_cqe = false;       ///< a receive WQE completes with this packet
   bool is_request_ = false;
   bool is_response_ = false;
+  std::uint8_t packet_class = 0;                               ///< a PacketClass
   std::array<std::uint8_t, kExtensionBytes.size()> offsets{};  ///< bytes from the end of the BTH to each Extension
   std::string_view name = "unknown";
 
@@ -144,6 +148,19 @@ struct OpcodeInfo {
 
 namespace detail {
 
+constexpr std::uint8_t packet_class_of(Transport transport, bool is_response) {
+  switch (transport) {
+    case Transport::kRc:
+      return is_response ? kRcResponse : kRcRequest;
+    case Transport::kUc:
+      return kUcRequest;
+    case Transport::kUd:
+      return kDatagram;
+    default:
+      return 0;
+  }
+}
+
 constexpr OpcodeInfo make_opcode_info(std::string_view name, Transport transport, Operation operation,
                                       Position position, std::initializer_list<Extension> extensions) {
   OpcodeInfo info{.known = true, .transport = transport, .operation = operation, .position = position, .name = name};
@@ -158,6 +175,7 @@ constexpr OpcodeInfo make_opcode_info(std::string_view name, Transport transport
   info.is_response_ = operation == Operation::kRdmaReadResponse || operation == Operation::kAcknowledge ||
                       operation == Operation::kAtomicAcknowledge;
   info.is_request_ = !info.is_response_ && operation != Operation::kCnp;
+  info.packet_class = packet_class_of(transport, info.is_response_);
   const bool write_with_imm = operation == Operation::kRdmaWrite && info.has(Extension::kImmDt);
   info.takes_recv_wqe = (operation == Operation::kSend && info.is_first()) || write_with_imm;
   info.makes_recv_cqe = (operation == Operation::kSend && info.is_last()) || write_with_imm;

@@ -52,6 +52,9 @@ class PacketView {
   IpAddress source() const { return is_v4 ? v4_at(12) : v6_at(8); }
   IpAddress destination() const { return is_v4 ? v4_at(16) : v6_at(24); }
 
+  /// The IP header.
+  const std::byte* l3_header() const { return header_.data() + l3_offset; }
+
   /// Source and destination as they lie in the header, one behind the other: 8 bytes for IPv4, 32 for IPv6.
   const std::byte* raw_addresses() const { return header_.data() + l3_offset + (is_v4 ? 12 : 8); }
 

@@ -29,8 +29,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 void fill_extended_post(ibv_qp_ex* qp);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
-/// Turns a client's work request into the stack's. False if it is malformed.
-bool make_send_request(const ibv_send_wr& wr, SendRequest* request);
+/// Turns a client's work request into the stack's. False if the opcode is none of ours, or a datagram goes nowhere.
+bool make_send_request(const ibv_send_wr& wr, bool is_datagram, SendRequest* request);
 /// As above, of binding `mw`, whose R_Key becomes `rkey`. False for rights that are none of a window's, or another
 /// window's key.
 bool make_bind_request(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest* request);

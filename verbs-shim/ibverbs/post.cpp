@@ -18,7 +18,7 @@ unsigned opcode_of(const ibv_send_wr& wr) {
 
 }  // namespace
 
-bool make_send_request(const ibv_send_wr& wr, SendRequest* request) {
+bool make_send_request(const ibv_send_wr& wr, bool is_datagram, SendRequest* request) {
   constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
   if ((wr.send_flags & ~kKnownFlags) != 0 || wr.num_sge < 0) return false;
   const unsigned opcode = opcode_of(wr);
@@ -28,6 +28,13 @@ bool make_send_request(const ibv_send_wr& wr, SendRequest* request) {
               .num_sge = static_cast<std::uint32_t>(wr.num_sge),
               .sges = reinterpret_cast<const Sge*>(wr.sg_list),
               .imm_or_rkey = wr.imm_data};
+  if (is_datagram) {
+    if (wr.wr.ud.ah == nullptr) return false;
+    request->ah = from(wr.wr.ud.ah)->ah;
+    request->remote_qpn = Qpn{wr.wr.ud.remote_qpn};
+    request->remote_qkey = wr.wr.ud.remote_qkey;
+    return true;
+  }
   switch (opcode) {
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
@@ -72,11 +79,12 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   *bad_wr = wr;
   if (is_detached(base->context)) return EIO;
   Device& device = device_of(base->context);
+  const bool is_datagram = base->qp_type == IBV_QPT_UD;
   std::size_t posted = 0;
   int error = 0;
   for (; wr != nullptr; wr = wr->next) {
     SendRequest request;
-    error = make_send_request(*wr, &request) ? device.post_send(shim->qp, request) : EINVAL;
+    error = make_send_request(*wr, is_datagram, &request) ? device.post_send(shim->qp, request) : EINVAL;
     if (error != 0) break;
     ++posted;
   }

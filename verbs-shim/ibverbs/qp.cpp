@@ -13,7 +13,8 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr_ex* attr) {
   ibv_context* context = pd->context;
   if (is_detached(context)) return fail_with<ibv_qp>(EIO);
   if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return fail_with<ibv_qp>(EINVAL);
-  if (attr->qp_type != IBV_QPT_RC) return fail_with<ibv_qp>(EOPNOTSUPP);
+  if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
+    return fail_with<ibv_qp>(EOPNOTSUPP);
   auto* shim = new ShimQp{};
   QpInit init{.type = static_cast<QpType>(attr->qp_type),
               .send_cq = from(attr->send_cq)->cq,

@@ -170,6 +170,7 @@ void fill_extended_post(ibv_qp_ex* base) {
   base->wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
     SendRequest* request = last_request(qp);
     if (request == nullptr) return;
+    if (qp->qp_base.qp_type != IBV_QPT_UD) return fail(qp, EINVAL);
     request->ah = from(ah)->ah;
     request->remote_qpn = Qpn{qpn};
     request->remote_qkey = qkey;
