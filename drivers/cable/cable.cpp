@@ -37,9 +37,7 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-std::span<std::uint64_t> CablePort::counter_region() {
-  return {file_.counters(self_), cable::kCableCountersWord};
-}
+std::span<std::uint64_t> CablePort::counter_region() { return {file_.counters(self_), cable::kCableCountersWord}; }
 
 PortAttributes CablePort::attributes() const {
   constexpr std::uint32_t kLinkMtuBytes = kMaxFrameBytes - 18;
@@ -68,9 +66,12 @@ int CablePort::find_end(const IpAddress& address, Qpn qpn) const {
 }
 
 void CablePort::bind(CableRoute& route) {
-  route.end = find_end(route.destination, route.dest_qpn);
+  const bool is_group = route.destination.is_multicast();
+  route.end = is_group ? -1 : find_end(route.destination, route.dest_qpn);
+  route.members = is_group ? find_members(route.destination) : 0;
   EthernetHeader l2{.source = mac_, .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
   if (route.end >= 0) l2.destination = file_.end(static_cast<std::uint32_t>(route.end)).mac;
+  if (is_group) l2.destination = multicast_mac(route.destination);
   l2.write(route.l2.data());
 }
 
@@ -231,7 +232,10 @@ void CablePort::rx_release() {
 }
 
 std::size_t CablePort::tx_reserve(Route& route, std::span<TxSlot> out) {
-  const int end = static_cast<CableRoute&>(route).end;
+  auto& ours = static_cast<CableRoute&>(route);
+  const int end = ours.end;
+  if (end < 0 && ours.members != 0) [[unlikely]]
+    return reserve_for_group(ours, out);
   Peer* peer = end < 0 ? nullptr : &(*peers_)[static_cast<std::uint32_t>(end)];
   if (peer != nullptr && !peer->producer.attached() && !attach_outgoing(static_cast<std::uint32_t>(end)))
     peer = nullptr;
@@ -249,6 +253,8 @@ std::size_t CablePort::tx_reserve(Route& route, std::span<TxSlot> out) {
 
 void CablePort::tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) {
   if (frame_bytes.empty()) return;
+  if (static_cast<CableRoute&>(route).members != 0) [[unlikely]]
+    return commit_to_group(static_cast<CableRoute&>(route), frame_bytes);
   if (reserved_sink_) {
     counters_->cable_tx_no_peer_drops += frame_bytes.size();
     return;
@@ -260,7 +266,12 @@ void CablePort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byt
     peer.producer.publish(bytes);
   }
   counters_->cable_tx_frames += frame_bytes.size();
+  note_unconsumed(end);
+}
+
+void CablePort::note_unconsumed(std::uint32_t end) {
   unconsumed_ |= bit(end);
+  Peer& peer = (*peers_)[end];
   if (peer.unconsumed_since == kNever) peer.unconsumed_since = now_;
 }
 

@@ -39,6 +39,8 @@ class CablePort : public Port {
   PortAttributes attributes() const override;
   Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) override;
   void release_route(Route* route) override;
+  void join_group(const IpAddress& group) override;
+  void leave_group(const IpAddress& group) override;
   void begin_turn(Instant now, TurnReason reason) override;
   void end_turn(Instant now) override;
   std::size_t rx_burst(std::span<RxFrame> out) override;
@@ -72,6 +74,11 @@ class CablePort : public Port {
   void ring_bell(std::uint32_t end);
   bool peer_is_alive(std::uint32_t end, Instant now);
   void bind(CableRoute& route);
+  void set_filter(std::uint64_t filter);
+  std::uint64_t find_members(const IpAddress& group) const;
+  std::size_t reserve_for_group(CableRoute& route, std::span<TxSlot> out);
+  void commit_to_group(const CableRoute& route, std::span<const std::uint32_t> frame_bytes);
+  void note_unconsumed(std::uint32_t end);
   int find_end(const IpAddress& address, Qpn qpn) const;
 
   cable::SharedFile file_;
@@ -96,7 +103,8 @@ class CablePort : public Port {
   // Sending.
   std::uint64_t unconsumed_ = 0;  ///< a bit for each end that may not have taken all that was sent to it
   bool reserved_sink_ = false;
-  std::unique_ptr<std::byte[]> sink_;  ///< where frames to nobody are written
+  std::unique_ptr<std::byte[]> sink_;            ///< where frames to nobody, and to groups, are written
+  std::array<std::uint32_t, 64> group_users_{};  ///< of each bit of the filter
 
   std::uint32_t bell_before_wait_ = 0;  ///< background thread
 };

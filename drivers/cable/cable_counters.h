@@ -13,6 +13,7 @@ namespace roci {
   X(cable_rx_frames, "frames taken from rings") \
   X(cable_tx_frames, "frames put into rings") \
   X(cable_tx_no_peer_drops, "frames dropped: nobody has the destination's address") \
+  X(cable_tx_group_drops, "copies of multicast frames dropped: their receiver takes nothing any more") \
   X(cable_tx_ring_full, "times a ring had no room: the sender waits") \
   X(cable_rx_bad_slot, "rings given up: a slot made no sense") \
   X(cable_tx_bad_peer, "rings given up: the peer told of frames never sent") \

@@ -148,6 +148,7 @@ void CablePort::write_record(const CableConfig& config) {
   copy_text(record.program, program_name());
   record.bell.store(0, std::memory_order_relaxed);
   record.asleep.store(0, std::memory_order_relaxed);
+  record.groups.store(0, std::memory_order_relaxed);
   record.heartbeat_ps.store(0, std::memory_order_relaxed);
   record.turn_count.store(0, std::memory_order_relaxed);
   record.incoming.store(0, std::memory_order_relaxed);

@@ -15,7 +15,7 @@
 namespace roci::cable {
 
 inline constexpr std::uint64_t kMagic = 0x726f'6369'6361'626c;  // "rocicabl"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint32_t kMaxEnds = 64;
 inline constexpr std::uint32_t kMaxAddresses = 8;
 inline constexpr std::size_t kPageBytes = 4096;
@@ -56,6 +56,9 @@ struct EndRecord {
   // The doorbell: the owner's background thread sleeps on it.
   alignas(64) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;  ///< nobody turns this worker: each frame must ring
+
+  /// The multicast groups that the end hears: each sets one bit. Owner writes, and then moves `generation` on.
+  std::atomic<std::uint64_t> groups;
 
   // The heartbeat. Owner writes.
   alignas(64) std::atomic<std::int64_t> heartbeat_ps;  ///< CLOCK_MONOTONIC of the last turn that promised another

@@ -26,6 +26,7 @@ namespace roci {
   X(rx_unknown_opcode, "packets dropped: BTH opcode not known or not for this transport") \
   X(rx_bad_pkey, "packets dropped: P_Key not in the table") \
   X(rx_unknown_qp, "packets dropped: no such QP") \
+  X(rx_no_group, "multicast packets dropped: no QP is in the group") \
   X(rx_bad_qkey, "datagrams dropped: Q_Key is not the QP's") \
   X(rx_wrong_source, "packets dropped: source address is not the QP's peer") \
   X(rx_wrong_destination, "packets dropped: destination address is not the QP's own") \

@@ -295,6 +295,7 @@ int Device::destroy_qp(Qp* qp) {
   worker_.env().keys.unbind_all(qp->qpn());
   if (qp->route() != nullptr) port_.release_route(qp->route());
   qp->forget_sends();
+  for (const IpAddress& group : worker_.groups().groups_of(*qp)) leave_group(*qp, group);
   --qp->pd()->users;
   qp->send_cq()->forget(qp->sq());
   --qp->send_cq()->users;
@@ -303,6 +304,27 @@ int Device::destroy_qp(Qp* qp) {
   worker_.deliver_events();
   delete qp;
   return 0;
+}
+
+int Device::attach_mcast(Qp* qp, const IpAddress& group) {
+  if (qp->type() != QpType::kUd || !group.is_multicast()) return EINVAL;
+  ControlCall call(*this);
+  const bool is_new = worker_.groups().members(group).empty();
+  const int error = worker_.groups().attach(group, *qp);
+  if (error == 0 && is_new) port_.join_group(group);
+  return error;
+}
+
+int Device::detach_mcast(Qp* qp, const IpAddress& group) {
+  if (qp->type() != QpType::kUd || !group.is_multicast()) return EINVAL;
+  ControlCall call(*this);
+  return leave_group(*qp, group);
+}
+
+int Device::leave_group(Qp& qp, const IpAddress& group) {
+  const int error = worker_.groups().detach(group, qp);
+  if (error == 0 && worker_.groups().members(group).empty()) port_.leave_group(group);
+  return error;
 }
 
 int Device::create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah) {

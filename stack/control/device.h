@@ -42,6 +42,8 @@ struct DeviceLimits {
   std::uint32_t max_srq_wr = 32768;
   std::uint32_t max_srq_sge = 32;
   std::uint32_t max_ah = 65536;
+  std::uint32_t max_mcast_grp = MulticastGroups::kMaxGroups;
+  std::uint32_t max_mcast_qp_attach = MulticastGroups::kMaxMembers;
   std::uint8_t max_qp_rd_atom = 128;
   std::uint8_t max_qp_init_rd_atom = 128;
 };
@@ -127,6 +129,11 @@ class Device {
   /// Datagrams that were posted with it are still sent.
   int destroy_ah(AddressHandle* ah);
 
+  /// The UD QP gets what is sent to the multicast group. EINVAL for another type of QP or of address, or if a QP to be
+  /// detached is not in the group; ENOMEM beyond the limits.
+  int attach_mcast(Qp* qp, const IpAddress& group);
+  int detach_mcast(Qp* qp, const IpAddress& group);
+
   // Any thread, without the baton.
   /// Puts one request on the queue; nothing is sent before ring(). ENOMEM when the queue is full, EINVAL when the
   /// request is malformed or the state does not allow it.
@@ -142,6 +149,7 @@ class Device {
   class ControlCall;
 
   int check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const;
+  int leave_group(Qp& qp, const IpAddress& group);
   int post_unreliable(Qp* qp, std::span<const SendRequest> batch);
   int route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
 

@@ -54,6 +54,11 @@ class Port : public RouteSource {
 
   virtual PortAttributes attributes() const = 0;
 
+  /// From now on frames to the multicast group are received, those that this port sends too; counted, so that as many
+  /// leave_group() end it.
+  virtual void join_group(const IpAddress&) {}
+  virtual void leave_group(const IpAddress&) {}
+
   virtual void begin_turn(Instant now, TurnReason reason) = 0;
   /// Publishes what was consumed and sent, and wakes peers that need it.
   virtual void end_turn(Instant now) = 0;
@@ -107,6 +112,8 @@ class PortDecorator : public Port {
     return inner_->acquire_route(destination, dest_qpn);
   }
   void release_route(Route* route) override { inner_->release_route(route); }
+  void join_group(const IpAddress& group) override { inner_->join_group(group); }
+  void leave_group(const IpAddress& group) override { inner_->leave_group(group); }
   void begin_turn(Instant now, TurnReason reason) override { inner_->begin_turn(now, reason); }
   void end_turn(Instant now) override { inner_->end_turn(now); }
   std::size_t rx_burst(std::span<RxFrame> out) override { return inner_->rx_burst(out); }

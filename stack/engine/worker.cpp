@@ -94,18 +94,35 @@ Qp* Worker::receive_frame(const RxFrame& frame, Instant now) {
     ++counters.rx_bad_pkey;
     return nullptr;
   }
-  const bool is_cnp = view.info->transport == Transport::kCnp;
+  const Inbound in{.view = view, .payload = frame.data + view.payload_offset, .now = now};
   Qp* qp = qps_.find(view.bth.dest_qpn);
   if (qp == nullptr) [[unlikely]] {
-    ++(is_cnp ? counters.rp_cnp_ignored : counters.rx_unknown_qp);
+    receive_without_qp(in);
     return nullptr;
   }
-  const Inbound in{.view = view, .payload = frame.data + view.payload_offset, .now = now};
-  if (is_cnp) [[unlikely]]
+  if (view.info->transport == Transport::kCnp) [[unlikely]]
     qp->on_cnp(in);
   else
     qp->on_packet(in);
   return qp;
+}
+
+void Worker::receive_without_qp(const Inbound& in) {
+  Counters& counters = env_.counters;
+  if (in.view.info->transport == Transport::kCnp) {
+    ++counters.rp_cnp_ignored;
+    return;
+  }
+  if (in.view.bth.dest_qpn != kMulticastQpn) {
+    ++counters.rx_unknown_qp;
+    return;
+  }
+  const std::span<Qp* const> members = groups_.members(in.view.destination());
+  if (members.empty()) ++counters.rx_no_group;
+  for (Qp* qp : members) {
+    qp->on_packet(in);
+    attend(*qp, in.now);
+  }
 }
 
 void Worker::attend(Qp& qp, Instant now) {

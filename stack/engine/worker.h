@@ -19,6 +19,7 @@
 #include "stack/egress/scheduler.h"
 #include "stack/engine/baton.h"
 #include "stack/engine/deadlines.h"
+#include "stack/engine/multicast_groups.h"
 #include "stack/engine/port.h"
 #include "stack/engine/qp_table.h"
 #include "stack/qp/environment.h"
@@ -58,6 +59,7 @@ class Worker {
   QpEnvironment& env() { return env_; }
   QpTable& qps() { return qps_; }
   void deliver_events();
+  MulticastGroups& groups() { return groups_; }
   egress::Scheduler& scheduler() { return scheduler_; }
   /// Before any QP.
   void configure_egress(const egress::Settings& settings);
@@ -77,6 +79,7 @@ class Worker {
   std::uint32_t receive(Instant now);
   /// The QP that the frame was for, or null.
   Qp* receive_frame(const RxFrame& frame, Instant now);
+  void receive_without_qp(const Inbound& in);
   void answer_doorbells();
   void strike_deadlines(Instant now);
   std::uint32_t transmit(Instant now);
@@ -101,6 +104,7 @@ class Worker {
   EventSink& events_;
   QpEnvironment env_;
   QpTable qps_;
+  MulticastGroups groups_;
   egress::Scheduler scheduler_;
   egress::PfcSender pfc_sender_;
   std::optional<PfcFrame> pfc_due_;  ///< the link had no room for it yet

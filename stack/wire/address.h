@@ -32,7 +32,15 @@ struct IpAddress {
   constexpr std::uint32_t v4_host_order() const {
     return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 | std::uint32_t{bytes[14]} << 8 | bytes[15];
   }
+  constexpr bool is_multicast() const { return is_v4() ? bytes[12] >> 4 == 0xe : bytes[0] == 0xff; }
   constexpr bool is_unspecified() const { return *this == IpAddress{}; }
 };
+
+/// The Ethernet address of a multicast group (RFC 1112, section 6.4; RFC 2464, section 7).
+constexpr MacAddress multicast_mac(const IpAddress& group) {
+  const auto& b = group.bytes;
+  if (group.is_v4()) return {{0x01, 0x00, 0x5e, static_cast<std::uint8_t>(b[13] & 0x7f), b[14], b[15]}};
+  return {{0x33, 0x33, b[12], b[13], b[14], b[15]}};
+}
 
 }  // namespace roci

@@ -69,7 +69,7 @@ ROCI_EXPORT int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port_num,
   if (!flow.has_value()) return errno = EINVAL, -1;
   attr->is_global = 1;
   attr->port_num = port_num;
-  attr->sl = wc->sl;
+  // The service level of a completion tells the kind of the network header: see UnreliableReceiver.
   std::memcpy(attr->grh.dgid.raw, flow->source.bytes.data(), sizeof attr->grh.dgid.raw);
   attr->grh.flow_label = flow->flow_label;
   attr->grh.traffic_class = flow->traffic_class;

@@ -86,10 +86,16 @@ void describe_path(const AddressVector& av, ibv_ah_attr* out) {
   out->port_num = av.port_num;
 }
 
+IpAddress address_of(const ibv_gid& gid) {
+  IpAddress address;
+  std::memcpy(address.bytes.data(), gid.raw, address.bytes.size());
+  return address;
+}
+
 }  // namespace
 
 bool make_address_vector(const ibv_ah_attr& attr, AddressVector* av) {
-  std::memcpy(av->dgid.bytes.data(), attr.grh.dgid.raw, av->dgid.bytes.size());
+  av->dgid = address_of(attr.grh.dgid);
   av->flow_label = attr.grh.flow_label;
   av->sgid_index = attr.grh.sgid_index;
   av->hop_limit = attr.grh.hop_limit;
@@ -209,9 +215,13 @@ ROCI_EXPORT int ibv_destroy_qp(ibv_qp* base) {
 ROCI_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 ROCI_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 ROCI_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
-ROCI_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
-  return qp->qp_type == IBV_QPT_UD ? EOPNOTSUPP : EINVAL;
+
+ROCI_EXPORT int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+  if (is_detached(qp->context)) return EIO;
+  return device_of(qp->context).attach_mcast(from(qp)->qp, address_of(*gid));
 }
-ROCI_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t) {
-  return qp->qp_type == IBV_QPT_UD ? EOPNOTSUPP : EINVAL;
+
+ROCI_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+  if (is_detached(qp->context)) return EIO;
+  return device_of(qp->context).detach_mcast(from(qp)->qp, address_of(*gid));
 }

@@ -50,6 +50,9 @@ void fill_device_attr(ibv_context* context, ibv_device_attr* attr) {
   attr->max_qp_init_rd_atom = limits.max_qp_init_rd_atom;
   attr->atomic_cap = IBV_ATOMIC_HCA;
   attr->max_ah = limit(limits.max_ah);
+  attr->max_mcast_grp = limit(limits.max_mcast_grp);
+  attr->max_mcast_qp_attach = limit(limits.max_mcast_qp_attach);
+  attr->max_total_mcast_qp_attach = limit(std::uint64_t{limits.max_mcast_grp} * limits.max_mcast_qp_attach);
   attr->max_srq = limit(limits.max_srq);
   attr->max_srq_wr = limit(limits.max_srq_wr);
   attr->max_srq_sge = limit(limits.max_srq_sge);
