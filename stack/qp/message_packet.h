@@ -46,6 +46,7 @@ inline PacketPlan plan_message_packet(const SendWqe& wqe, Transport transport, P
 
 /// Extension headers of a message's packet, from the end of the BTH, or of a DETH, on; returns where the payload goes.
 inline std::byte* write_extensions(const SendWqe& wqe, const PacketPlan& plan, std::byte* out) {
+  if (wqe.opcode == WrOpcode::kSend) return out;
   const OpcodeInfo& info = opcode_info(plan.opcode);
   if (info.has(Extension::kReth)) {
     Reth{.va = wqe.remote_addr, .rkey = wqe.rkey, .dma_length = wqe.length}.write(out);

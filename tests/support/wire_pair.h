@@ -12,29 +12,54 @@
 
 #include "stack/base/bytes.h"
 #include "stack/control/device.h"
+#include "stack/wire/headers_l3.h"
+#include "stack/wire/icrc.h"
 #include "stack/wire/packet.h"
 
 namespace roci::test {
 
 using Frame = std::vector<std::byte>;
 
+/// Makes the IPv4 checksum and the ICRC of an untagged frame right again.
+inline void seal(Frame& frame) {
+  std::byte* l3 = frame.data() + EthernetHeader::kSize;
+  const bool is_v4 = load_be<std::uint16_t>(l3 - 2) == kEtherTypeIpv4;
+  if (is_v4) {
+    store_be<std::uint16_t>(l3 + 10, 0);
+    store_be<std::uint16_t>(l3 + 10, static_cast<std::uint16_t>(~ipv4_header_sum(l3)));
+  }
+  const std::size_t bytes = frame.size() - EthernetHeader::kSize - 4;
+  store_icrc(l3 + bytes, compute_icrc(l3, is_v4, bytes));
+}
+
 /// Frames go to `sent`; the test moves them on.
 class TestPort : public Port {
  public:
   explicit TestPort(std::uint32_t number) : number_(number) {
-    route_.l2[12] = std::byte{0x08};
-    route_.l2[13] = std::byte{0x00};
+    store_be<std::uint16_t>(v4_route_.l2.data() + 12, kEtherTypeIpv4);
+    store_be<std::uint16_t>(v6_route_.l2.data() + 12, kEtherTypeIpv6);
   }
 
   PortAttributes attributes() const override {
     return {.mac = {{2, 0, 198, 18, 0, static_cast<std::uint8_t>(number_ + 1)}},
-            .addresses = {IpAddress::v4(0xc6120001 + number_)},
+            .addresses = {IpAddress::v4(0xc6120001 + number_), v6_address()},
             .link_mtu_bytes = 4200,
             .speed_bps = 100'000'000'000,
             .qpn_block = number_};
   }
-  Route* acquire_route(const IpAddress&, Qpn) override { return &route_; }
-  void release_route(Route*) override {}
+  /// fd18::1 and on.
+  IpAddress v6_address() const {
+    IpAddress address{{0xfd, 0x18}};
+    address.bytes[15] = static_cast<std::uint8_t>(number_ + 1);
+    return address;
+  }
+  Route* acquire_route(const IpAddress& destination, Qpn) override {
+    ++routes_in_use;
+    return destination.is_v4() ? &v4_route_ : &v6_route_;
+  }
+  void release_route(Route*) override { --routes_in_use; }
+  void join_group(const IpAddress& group) override { groups.push_back(group); }
+  void leave_group(const IpAddress& group) override { std::erase(groups, group); }
   void begin_turn(Instant, TurnReason) override {}
   void end_turn(Instant) override {}
   std::size_t rx_burst(std::span<RxFrame> out) override {
@@ -69,10 +94,13 @@ class TestPort : public Port {
   std::deque<Frame> arrived;
   std::size_t room_frames = 64;
   bool stalled = false;
+  int routes_in_use = 0;
+  std::vector<IpAddress> groups;
 
  private:
   std::uint32_t number_;
-  Route route_;
+  Route v4_route_;
+  Route v6_route_;
   std::size_t burst_ = 0;
   std::array<std::array<std::byte, kMaxFrameBytes>, 64> slots_{};
 };
@@ -119,8 +147,9 @@ struct Host {
   std::uint64_t address(std::size_t offset) { return reinterpret_cast<std::uint64_t>(memory.data()) + offset; }
   Sge sge(std::size_t offset, std::uint32_t length) { return {address(offset), length, LKey{mr->key}}; }
 
-  void create_qp() {
+  void create_qp(QpType type = QpType::kRc) {
     QpInit init{
+        .type = type,
         .send_cq = cq,
         .recv_cq = cq,
         .srq = srq,
@@ -129,20 +158,28 @@ struct Host {
     ASSERT_EQ(device->create_qp(pd, init, &qp), 0);
   }
   void connect(Host& peer, const QpAttr& wanted) {
+    if (qp->type() == QpType::kUd) return bring_up_datagrams(wanted);
+    const bool is_rc = qp->type() == QpType::kRc;
     QpAttr attr = wanted;
     attr.state = QpState::kInit;
     ASSERT_EQ(device->modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags), 0);
     attr.state = QpState::kRtr;
     attr.dest_qpn = peer.qp->qpn();
     attr.av.dgid = peer.port.attributes().addresses[0];
-    ASSERT_EQ(
-        device->modify_qp(
-            qp, attr, kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer),
-        0);
+    const std::uint32_t rtr = kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn;
+    ASSERT_EQ(device->modify_qp(qp, attr, is_rc ? rtr | kQpMaxDestRdAtomic | kQpMinRnrTimer : rtr), 0);
     attr.state = QpState::kRts;
-    ASSERT_EQ(device->modify_qp(qp, attr,
-                                kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic),
-              0);
+    const std::uint32_t reliable = kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpMaxQpRdAtomic;
+    ASSERT_EQ(device->modify_qp(qp, attr, kQpStateAttr | kQpSqPsn | (is_rc ? reliable : 0)), 0);
+  }
+  void bring_up_datagrams(const QpAttr& wanted) {
+    QpAttr attr = wanted;
+    attr.state = QpState::kInit;
+    ASSERT_EQ(device->modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpQkey), 0);
+    attr.state = QpState::kRtr;
+    ASSERT_EQ(device->modify_qp(qp, attr, kQpStateAttr), 0);
+    attr.state = QpState::kRts;
+    ASSERT_EQ(device->modify_qp(qp, attr, kQpStateAttr | kQpSqPsn), 0);
   }
 
   std::vector<Cqe> completions() {
@@ -198,15 +235,17 @@ inline std::string describe(const Frame& frame) {
 }
 
 struct WirePair {
-  explicit WirePair(const QpAttr& wanted = defaults(), const DeviceConfig& config = {}) : a(0, config), b(1, config) {
-    a.create_qp();
-    b.create_qp();
+  explicit WirePair(const QpAttr& wanted = defaults(), const DeviceConfig& config = {}, QpType type = QpType::kRc)
+      : a(0, config), b(1, config) {
+    a.create_qp(type);
+    b.create_qp(type);
     a.connect(b, wanted);
     b.connect(a, wanted);
   }
 
   static QpAttr defaults() {
     return {.path_mtu = 3,
+            .qkey = 0x11111111,
             .rq_psn = Psn(100),
             .sq_psn = Psn(100),
             .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,

@@ -24,8 +24,11 @@ TEST(QpTable, pick__stays_in_the_block_and_avoids_special_and_used_qpns) {
 
 TEST(QpTable, pick__wraps_past_the_end) {
   QpTable table(63);
-  const std::uint64_t last = QpTable::kIndexCount - QpTable::kFirstIndex - 1;
-  table.insert(table.pick(last), marker(1));
+  // QPN 0xffffff stands for a multicast group (IBTA 10.5.2): the one before it is the last.
+  const std::uint64_t last = QpTable::kIndexCount - QpTable::kFirstIndex - 2;
+  const Qpn qpn = table.pick(last);
+  EXPECT_EQ(qpn, Qpn{0xff'fffe});
+  table.insert(qpn, marker(1));
   EXPECT_EQ(table.pick(last).value & (QpTable::kIndexCount - 1), QpTable::kFirstIndex);
 }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "stack/wire/headers_l3.h"
-#include "stack/wire/icrc.h"
 #include "tests/support/wire_pair.h"
 
 namespace roci {
@@ -472,15 +471,12 @@ TEST(Rc, completion__that_finds_its_queue_full_ends_the_qp) {
   EXPECT_EQ(pair.a.events.async[1].qp, pair.a.qp);
 }
 
-/// Changes the last byte of an IPv4 address of the frame, and makes its checksum and ICRC right again.
+/// Changes the last byte of an IPv4 address of the frame.
 void change_address(Frame& frame, std::size_t offset_in_header) {
   constexpr std::size_t kL3 = EthernetHeader::kSize;
   std::byte* l3 = frame.data() + kL3;
   l3[offset_in_header + 3] ^= std::byte{0x40};
-  store_be<std::uint16_t>(l3 + 10, 0);
-  store_be<std::uint16_t>(l3 + 10, static_cast<std::uint16_t>(~ipv4_header_sum(l3)));
-  const std::size_t bytes = frame.size() - kL3 - 4;
-  store_icrc(l3 + bytes, compute_icrc(l3, true, bytes));
+  test::seal(frame);
 }
 
 TEST(Rc, addresses__must_be_those_of_the_connection) {
