@@ -37,6 +37,7 @@ bool read_end(const cable::SharedFile& file, std::uint32_t index, CableEnd* end)
   const std::uint32_t addresses = std::min(record.address_count, cable::kMaxAddresses);
   end->addresses.assign(record.addresses.begin(), record.addresses.begin() + addresses);
   copy_counters(file.counters(index), end->stack_counters);
+  copy_counters(file.counters(index) + kCounterInfos.size(), words_of(end->rates));
   copy_counters(file.counters(index) + cable::kCableCountersWord, end->cable_counters);
   std::atomic_thread_fence(std::memory_order_acquire);
   return record.epoch.load(std::memory_order_relaxed) == epoch;

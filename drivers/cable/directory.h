@@ -22,6 +22,7 @@ struct CableEnd {
   std::string host;
   std::vector<IpAddress> addresses;
   std::array<std::uint64_t, kCounterInfos.size()> stack_counters{};
+  QpRates rates{};
   std::array<std::uint64_t, kCableCounterInfos.size()> cable_counters{};
 };
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "cc/registry.h"
 #include "drivers/faults/fault_script.h"
 #include "stack/egress/settings_text.h"
 
@@ -159,6 +160,12 @@ std::string apply_faults(std::string_view value, LiveConfig* config) {
   return read_fault_script(config->faults, &script, &error) ? std::string() : error;
 }
 
+std::string apply_cc(std::string_view value, LiveConfig* config) {
+  Parsed<CcSpec> spec = parse_cc(value);
+  if (spec) config->cc = std::move(spec.value);
+  return spec.wrong;
+}
+
 template <std::size_t index>
 std::string apply_egress(std::string_view value, LiveConfig* config) {
   return egress::setting_texts()[index].apply(value, &config->egress);
@@ -184,6 +191,8 @@ const std::vector<Setting>& all_settings() {
        "who does the work: inline (calls of the program), thread, or auto (default)", false, apply_progress},
       {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
       {"faults", "ROCI_FAULTS", "FILE", "a script of what is to go wrong on the link", false, apply_faults},
+      {"cc", "ROCI_CC", "NAME[,K=V...]", "congestion control: none (default), fixed or dcqcn, with its parameters",
+       false, apply_cc},
       egress_setting<0>("ROCI_PFC"),
       egress_setting<1>("ROCI_TRUST"),
       egress_setting<2>("ROCI_PRIO_TC"),

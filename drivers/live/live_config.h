@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cc/congestion_control.h"
 #include "stack/base/nearest_name.h"
 #include "stack/egress/settings.h"
 #include "stack/wire/address.h"
@@ -37,6 +38,7 @@ struct LiveConfig {
   std::string faults;               ///< path of a fault script; empty: none
   std::string progress = "auto";    ///< auto, inline or thread
   std::uint32_t mtu_bytes = 4096;   ///< RoCE path MTU: payload of a packet
+  CcSpec cc;
   egress::Settings egress;
 };
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ constexpr Duration kNapWhileCallersTurn = milliseconds(1);
 constexpr Duration kNapForRoom = microseconds(50);
 constexpr Duration kLongestSleep = seconds(1);
 constexpr Duration kLongestSpin = microseconds(50);
+/// A paced QP may be served this late, by a thread that slept, without losing rate.
+constexpr Duration kPacingCatchUp = microseconds(50);
 constexpr Duration kProbeSpin = microseconds(5);
 constexpr std::uint32_t kRingsPerProbe = 16;
 constexpr std::uint32_t kBusyTriesBeforeYield = 64;
@@ -148,6 +151,10 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   made->counters_ = link.counters;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
+  device_config.cc = config.cc;
+  device_config.egress = config.egress;
+  device_config.egress.marks_data = config.cc.make != nullptr || config.egress.pfc != 0;
+  device_config.egress.catch_up = kPacingCatchUp;
   device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);
   made->device_ = std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
   if (!made->start_thread()) return nullptr;
@@ -187,6 +194,8 @@ void* LiveDevice::thread_main(void* self) {
   sigaddset(&faults, SIGSEGV);
   sigaddset(&faults, SIGBUS);
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  // Paced QPs wait for times a few microseconds off; by default a sleep may be 50 us longer than asked for.
+  prctl(PR_SET_TIMERSLACK, 1);
   static_cast<LiveDevice*>(self)->run();
   return nullptr;
 }

@@ -154,6 +154,7 @@ struct StackFiles {
       stack->pid = record->pid;
       stack->program = text_of(record->program);
       copy_counters(&record->counters, stack->stack_counters);
+      copy_counters(&record->counters.rates, words_of(stack->rates));
       copy_counters(&record->port_counters, stack->port_counters);
     }
     munmap(memory, sizeof(Record));

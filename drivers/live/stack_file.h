@@ -51,6 +51,7 @@ struct RunningStack {
   std::int32_t pid = 0;
   std::string program;
   std::array<std::uint64_t, kCounterInfos.size()> stack_counters{};
+  QpRates rates{};
   std::array<std::uint64_t, kDpdkCounterInfos.size()> port_counters{};
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace roci {
@@ -94,12 +95,29 @@ struct PriorityCounters {
   std::uint64_t tx_pause = 0;
 };
 
+/// What congestion control lets a QP do, as `roci stat` shows it.
+struct QpRate {
+  std::uint64_t qpn = 0;               ///< 0: the row is free
+  std::uint64_t current_rate_bps = 0;  ///< Rc
+  std::uint64_t target_rate_bps = 0;   ///< Rt
+  std::uint64_t alpha_ppm = 0;         ///< alpha in millionths
+};
+/// QPs beyond these are not shown.
+inline constexpr std::size_t kQpRates = 32;
+using QpRates = std::array<QpRate, kQpRates>;
+static_assert(sizeof(QpRate) % sizeof(std::uint64_t) == 0);
+/// For whoever copies them out of memory that another process writes.
+inline std::span<std::uint64_t> words_of(QpRates& rates) {
+  return {&rates[0].qpn, sizeof(QpRates) / sizeof(std::uint64_t)};
+}
+
 /// Owner: whoever holds the worker's baton; read by anybody, each value by itself.
 struct Counters {
 #define ROCI_COUNTER_FIELD(name, description) std::uint64_t name = 0;
   ROCI_COUNTERS(ROCI_COUNTER_FIELD)
 #undef ROCI_COUNTER_FIELD
   std::array<PriorityCounters, 8> priority;
+  QpRates rates;
 };
 
 struct CounterInfo {
@@ -113,6 +131,6 @@ inline constexpr auto kCounterInfos = std::to_array<CounterInfo>({
 #undef ROCI_COUNTER_ROW
 });
 
-static_assert(sizeof(Counters) == kCounterInfos.size() * sizeof(std::uint64_t));
+static_assert(offsetof(Counters, rates) == kCounterInfos.size() * sizeof(std::uint64_t));
 
 }  // namespace roci

@@ -1,12 +1,31 @@
 #include "stack/qp/congestion.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace roci {
 
-Congestion::Congestion(const CcSpec& spec, egress::Pacer& pacer)
+Congestion::Congestion(const CcSpec& spec, egress::Pacer& pacer, Qpn qpn, std::span<QpRate> rates)
     : spec_(spec), pacer_(pacer), notifier_(spec.cnp_interval) {
+  const auto row = std::find_if(rates.begin(), rates.end(), [](const QpRate& one) { return one.qpn == 0; });
+  if (row != rates.end()) {
+    rate_row_ = &*row;
+    rate_row_->qpn = qpn.value;
+  }
   make();
+}
+
+Congestion::~Congestion() {
+  if (rate_row_ != nullptr) *rate_row_ = {};
+}
+
+void Congestion::publish() {
+  constexpr double kMillion = 1e6;
+  if (rate_row_ == nullptr) return;
+  const CongestionControl::State state = algorithm_->state();
+  rate_row_->current_rate_bps = state.current_rate_bps;
+  rate_row_->target_rate_bps = state.target_rate_bps;
+  rate_row_->alpha_ppm = static_cast<std::uint64_t>(state.alpha * kMillion);
 }
 
 void Congestion::make() {
@@ -24,6 +43,7 @@ void Congestion::start(const CcPath& path, Instant now) {
   burst_wire_bytes_ = 0;
   algorithm_->start(path, now, out_);
   obey();
+  publish();
 }
 
 void Congestion::obey() {
@@ -35,6 +55,7 @@ void Congestion::on_cnp(Instant now) {
   if ((needs_ & kCcCnp) == 0) return;
   algorithm_->on_cnp(now, out_);
   obey();
+  publish();
 }
 
 void Congestion::on_sent(Instant now, std::uint32_t frame_bytes, Duration catch_up) {
@@ -93,6 +114,7 @@ void Congestion::on_deadline(Instant now) {
   out_.deadline = kNever;
   algorithm_->on_timer(now, out_);
   obey();
+  publish();
 }
 
 }  // namespace roci

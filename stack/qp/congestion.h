@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "cc/congestion_control.h"
 #include "cc/notification_point.h"
+#include "stack/base/counters.h"
 #include "stack/base/types.h"
 #include "stack/egress/pacer.h"
 
@@ -16,8 +18,9 @@ namespace roci {
 /// The algorithm's sequence numbers are bytes: PSNs since the start times the MTU. Owner: worker.
 class Congestion {
  public:
-  /// `spec.make` is not null. `pacer` is the QP's and outlives this.
-  Congestion(const CcSpec& spec, egress::Pacer& pacer);
+  /// `spec.make` is not null. `pacer` is the QP's and outlives this, as `rates` does, in which it takes a free row.
+  Congestion(const CcSpec& spec, egress::Pacer& pacer, Qpn qpn, std::span<QpRate> rates);
+  ~Congestion();
   Congestion(const Congestion&) = delete;
   Congestion& operator=(const Congestion&) = delete;
 
@@ -54,17 +57,18 @@ class Congestion {
   std::uint32_t needs() const { return needs_; }
   Instant deadline() const { return out_.deadline; }
   std::uint64_t window_bytes() const { return out_.window_bytes; }
-  CongestionControl::State state() const { return algorithm_->state(); }
 
  private:
   void make();
   void obey();
+  void publish();
   std::uint64_t seq_of(Psn psn) const {
     return acked_seq_ + static_cast<std::uint64_t>(psn.distance_from(acked_psn_)) * mtu_bytes_;
   }
 
   const CcSpec spec_;
   egress::Pacer& pacer_;
+  QpRate* rate_row_ = nullptr;  ///< null: all were taken
   NotificationPoint notifier_;
   CongestionControl* algorithm_ = nullptr;  ///< in storage_
   std::uint32_t needs_ = 0;

@@ -43,11 +43,11 @@ FaultPair::~FaultPair() {
   }
 }
 
-void FaultPair::make(Side& side, const Options&) {
+void FaultPair::make(Side& side, const Options& options) {
   const auto number = static_cast<std::uint32_t>(simulation.hosts());
-  side.host = &simulation.add_host({.decorate = [this, number](std::unique_ptr<Port> port) {
-    return std::make_unique<RecordedPort>(std::move(port), *this, number);
-  }});
+  side.host = &simulation.add_host({.device = options.device, .decorate = [this, number](std::unique_ptr<Port> port) {
+                                      return std::make_unique<RecordedPort>(std::move(port), *this, number);
+                                    }});
   Device& device = side.host->device();
   EXPECT_EQ(device.alloc_pd(&side.pd), 0);
   EXPECT_EQ(device.create_cq(256, nullptr, &side.cq), 0);
@@ -116,6 +116,7 @@ void FaultPair::note(Instant now, std::uint32_t host, bool sent, std::span<const
   if (view.info->has(Extension::kReth)) noted.dma_length = view.reth().dma_length;
   if (view.info->has(Extension::kAeth)) noted.kind = aeth_kind(view.aeth().syndrome);
   seen.push_back(noted);
+  if (sent && host == 1 && noted.opcode == Opcode::kCnp) cnps.emplace_back(frame.begin(), frame.end());
 }
 
 void FaultPair::on_sent(Instant now, std::uint32_t host, std::span<const std::byte> frame) {

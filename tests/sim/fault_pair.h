@@ -37,6 +37,7 @@ class FaultPair : public FrameObserver {
     std::string to_a;
     sim::LinkConfig link;
     QpAttr attr = default_attr();
+    DeviceConfig device;
   };
   static QpAttr default_attr() {
     return {.path_mtu = 3,
@@ -88,6 +89,7 @@ class FaultPair : public FrameObserver {
 
   sim::Simulation simulation{1};
   std::vector<SeenFrame> seen;
+  std::vector<std::vector<std::byte>> cnps;  ///< as B's stack sent them
   Side a;
   Side b;
 

@@ -39,28 +39,39 @@ struct Stack {
   std::int32_t pid = 0;
   std::vector<IpAddress> addresses;
   std::vector<std::pair<std::string_view, std::uint64_t>> counters;  ///< the stack's first, then the link's
+  std::vector<QpRate> rates;                                         ///< of QPs with congestion control
 };
 
 void add_counters(Stack& stack, std::span<const CounterInfo> infos, std::span<const std::uint64_t> values) {
   for (std::size_t i = 0; i < infos.size(); ++i) stack.counters.emplace_back(infos[i].name, values[i]);
 }
 
+void add_rates(Stack& stack, const QpRates& rates) {
+  for (const QpRate& rate : rates)
+    if (rate.qpn != 0) stack.rates.push_back(rate);
+}
+
 std::vector<Stack> running_stacks() {
   std::vector<Stack> stacks;
   for (const CableEnd& end : list_cable_ends()) {
     Stack& stack =
-        stacks.emplace_back(Stack{"cable:" + end.cable, end.device_name, end.program, end.pid, end.addresses, {}});
+        stacks.emplace_back(Stack{"cable:" + end.cable, end.device_name, end.program, end.pid, end.addresses, {}, {}});
     add_counters(stack, kCounterInfos, end.stack_counters);
     add_counters(stack, kCableCounterInfos, end.cable_counters);
+    add_rates(stack, end.rates);
   }
   for (const RunningStack& found : list_stacks()) {
-    Stack& stack = stacks.emplace_back(
-        Stack{found.identity.link, found.identity.device_name, found.program, found.pid, found.identity.addresses, {}});
+    Stack& stack = stacks.emplace_back(Stack{
+        found.identity.link, found.identity.device_name, found.program, found.pid, found.identity.addresses, {}, {}});
     add_counters(stack, kCounterInfos, found.stack_counters);
     add_counters(stack, kDpdkCounterInfos, found.port_counters);
+    add_rates(stack, found.rates);
   }
   return stacks;
 }
+
+double in_gbps(std::uint64_t rate_bps) { return static_cast<double>(rate_bps) / 1e9; }
+double in_parts(std::uint64_t millionths) { return static_cast<double>(millionths) / 1e6; }
 
 void print_text(const Stack& stack, bool all) {
   std::vector<std::string> addresses;
@@ -69,6 +80,9 @@ void print_text(const Stack& stack, bool all) {
              fmt::join(addresses, " "));
   for (const auto& [name, value] : stack.counters)
     if (all || value != 0) fmt::print("     {}: {}\n", name, value);
+  for (const QpRate& rate : stack.rates)
+    fmt::print("     QP {:#08x}: Rc {:.3f} Gb/s, Rt {:.3f} Gb/s, alpha {:.6f}\n", rate.qpn,
+               in_gbps(rate.current_rate_bps), in_gbps(rate.target_rate_bps), in_parts(rate.alpha_ppm));
 }
 
 nlohmann::ordered_json to_json(const Stack& stack) {
@@ -76,8 +90,19 @@ nlohmann::ordered_json to_json(const Stack& stack) {
   for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
   nlohmann::ordered_json counters = nlohmann::ordered_json::object();
   for (const auto& [name, value] : stack.counters) counters[std::string(name)] = value;
-  return {{"device", stack.device_name}, {"pid", stack.pid},       {"program", stack.program},
-          {"link", stack.link},          {"addresses", addresses}, {"counters", counters}};
+  nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+  for (const QpRate& rate : stack.rates)
+    rates.push_back({{"qpn", rate.qpn},
+                     {"current_rate_bps", rate.current_rate_bps},
+                     {"target_rate_bps", rate.target_rate_bps},
+                     {"alpha", in_parts(rate.alpha_ppm)}});
+  return {{"device", stack.device_name},
+          {"pid", stack.pid},
+          {"program", stack.program},
+          {"link", stack.link},
+          {"addresses", addresses},
+          {"counters", counters},
+          {"rates", rates}};
 }
 
 void print_descriptions() {
