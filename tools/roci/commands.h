@@ -14,6 +14,7 @@ using Program = std::vector<std::string>;
 /// `status`, the exit status of roci.
 void add_run(CLI::App& app, const Program& program, int& status);
 void add_stat(CLI::App& app, int& status);
+void add_bench(CLI::App& app, int& status);
 
 /// Exit status of wrong usage: an unknown option or a bad value.
 inline constexpr int kUsageError = 2;

@@ -69,6 +69,7 @@ int run_command_line(int argc, char** argv) {
   int status = 0;
   add_run(app, program, status);
   add_stat(app, status);
+  add_bench(app, status);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ParseError& error) {

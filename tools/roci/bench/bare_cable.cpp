@@ -1,0 +1,315 @@
+#include "tools/roci/bench/bare_cable.h"
+
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "drivers/cable/cable.h"
+#include "drivers/live/clock.h"
+#include "tools/roci/bench/process.h"
+
+namespace roci::bench {
+namespace {
+
+constexpr std::uint32_t kHeaderBytes = 54;  // Ethernet, IPv4, UDP, BTH
+constexpr std::uint32_t kIcrcBytes = 4;
+constexpr std::uint32_t kEthernetBytes = 14;
+constexpr std::uint32_t kSmallFrameBytes = 82;
+constexpr std::size_t kMemoryBytes = 65536;
+constexpr std::size_t kBurst = 32;
+
+struct Phase {
+  std::uint32_t frame_bytes;
+  bool both_ways;
+};
+constexpr std::array<Phase, 4> kPhases{{{4154, false}, {1082, false}, {kSmallFrameBytes, false}, {4154, true}}};
+
+/// What the two processes and their parent share. Each field has one writer.
+struct Shared {
+  std::atomic<std::uint32_t> arrivals{0};  ///< at the barriers, of both
+  std::array<std::atomic<bool>, kPhases.size()> time_over{};
+  std::array<std::array<std::atomic<bool>, 2>, kPhases.size()> stopped_sending{};
+  std::array<std::array<double, 2>, kPhases.size()> frames_per_s{};  ///< received, by end
+  std::atomic<double> half_round_trip_us{0};
+  double copy_ns = 0;
+  double crc_ns = 0;
+  double copy_and_crc_ns = 0;
+};
+
+std::uint32_t crc32_of(const std::byte* data, std::size_t bytes) {
+  return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(data), bytes);
+}
+
+void put_on_core(unsigned number) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || number-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+/// One process on the cable, with memory of an application.
+class End {
+ public:
+  End(Shared& shared, unsigned self, const std::string& cable) : shared_(shared), self_(self), memory_(kMemoryBytes) {
+    put_on_core(self);
+    // The ends join in order: end n has address 198.18.0.(n+1) and the n-th block of QPNs.
+    if (self == 1) wait_for_arrivals(1);
+    std::string error;
+    port_ = CablePort::open({.name = cable}, &error);
+    if (port_ == nullptr) {
+      std::fprintf(stderr, "roci bench: %s\n", error.c_str());
+      _exit(1);
+    }
+    shared.arrivals.fetch_add(1);
+    wait_for_arrivals(2);
+    const std::uint32_t peer = 1 - self;
+    constexpr std::uint32_t kBlockBits = 18;
+    route_ = port_->acquire_route(IpAddress::v4(0xc6120001 + peer), Qpn{peer << kBlockBits});
+  }
+
+  void run(Duration length) {
+    for (std::size_t i = 0; i < kPhases.size(); ++i) {
+      run_phase(i, length);
+      barrier();
+    }
+    ping_pong(length);
+    barrier();
+    if (self_ == 0) measure_core(length);
+  }
+
+ private:
+  void wait_for_arrivals(std::uint32_t count) const {
+    while (shared_.arrivals.load() < count) sched_yield();
+  }
+  void barrier() {
+    const std::uint32_t arrivals = 2 * ++barriers_;
+    shared_.arrivals.fetch_add(1);
+    wait_for_arrivals(2 + arrivals);
+  }
+
+  void fill(std::byte* frame, std::uint32_t bytes) {
+    const std::uint32_t payload = bytes - kHeaderBytes - kIcrcBytes;
+    std::memcpy(frame + kHeaderBytes, next_memory(payload), payload);
+    const std::uint32_t check = crc32_of(frame + kEthernetBytes, bytes - kEthernetBytes - kIcrcBytes);
+    std::memcpy(frame + bytes - kIcrcBytes, &check, sizeof check);
+  }
+  void take(const RxFrame& frame) {
+    const std::uint32_t payload = frame.size - kHeaderBytes - kIcrcBytes;
+    std::uint32_t check;
+    std::memcpy(&check, frame.data + frame.size - kIcrcBytes, sizeof check);
+    if (check != crc32_of(frame.data + kEthernetBytes, frame.size - kEthernetBytes - kIcrcBytes)) _exit(1);
+    std::memcpy(next_memory(payload), frame.data + kHeaderBytes, payload);
+  }
+  std::byte* next_memory(std::uint32_t bytes) {
+    if (offset_ + bytes > memory_.size()) offset_ = 0;
+    std::byte* at = memory_.data() + offset_;
+    offset_ += bytes;
+    return at;
+  }
+
+  std::size_t send(std::uint32_t bytes, std::size_t most) {
+    std::array<TxSlot, kBurst> slots;
+    std::array<std::uint32_t, kBurst> sizes;
+    sizes.fill(bytes);
+    const std::size_t count = port_->tx_reserve(*route_, {slots.data(), std::min(most, kBurst)});
+    for (std::size_t i = 0; i < count; ++i) fill(slots[i].data, bytes);
+    port_->tx_commit(*route_, {sizes.data(), count});
+    return count;
+  }
+  std::size_t receive() {
+    std::array<RxFrame, kBurst> frames;
+    const std::size_t count = port_->rx_burst(frames);
+    for (std::size_t i = 0; i < count; ++i) take(frames[i]);
+    port_->rx_release();
+    return count;
+  }
+  /// Turns until `step` says that it is done.
+  template <class Step>
+  void turn_until(Step step) {
+    for (bool done = false; !done;) {
+      const Instant now = live_now();
+      port_->begin_turn(now, TurnReason::kPoll);
+      done = step(now);
+      port_->end_turn(now);
+    }
+  }
+
+  /// End 1 receives and keeps the time; end 0 sends; both do both if the phase says so.
+  void run_phase(std::size_t index, Duration length) {
+    const Phase& phase = kPhases[index];
+    const bool sends = self_ == 0 || phase.both_ways;
+    std::uint64_t count = 0;
+    Instant start{};
+    Instant last{};
+    turn_until([&](Instant now) {
+      if (sends) send(phase.frame_bytes, kBurst);
+      if (const std::size_t got = receive(); got > 0) {
+        // What came with the first look is the start, not part of what came since.
+        if (start == Instant{})
+          start = now;
+        else
+          count += got;
+        last = now;
+      }
+      if (self_ == 1 && start != Instant{} && now - start > length) shared_.time_over[index].store(true);
+      return shared_.time_over[index].load(std::memory_order_relaxed);
+    });
+    shared_.stopped_sending[index][self_].store(true);
+    if (last > start) shared_.frames_per_s[index][self_] = static_cast<double>(count) / seconds_of(last - start);
+    // What is still under way.
+    turn_until([&](Instant) {
+      const bool peer_stopped = shared_.stopped_sending[index][1 - self_].load();
+      return receive() == 0 && peer_stopped;
+    });
+  }
+
+  void ping_pong(Duration length) {
+    std::uint64_t trips = 0;
+    const Instant start = live_now();
+    Instant now = start;
+    const auto send_one = [&] { turn_until([&](Instant) { return send(kSmallFrameBytes, 1) == 1; }); };
+    // End 1 answers what comes until end 0, which keeps the time, has stopped.
+    for (bool done = false; !done;) {
+      if (self_ == 0) send_one();
+      turn_until([&](Instant at) {
+        now = at;
+        done = self_ == 1 && shared_.half_round_trip_us != 0;
+        return receive() > 0 || done;
+      });
+      if (self_ == 1 && !done) send_one();
+      ++trips;
+      if (self_ != 0 || now - start < length) continue;
+      shared_.half_round_trip_us.store(seconds_of(now - start) * 1e6 / static_cast<double>(trips) / 2);
+      done = true;
+    }
+  }
+
+  void measure_core(Duration length) {
+    constexpr std::uint32_t kPayloadBytes = 4096;
+    std::vector<std::byte> from(kMemoryBytes);
+    std::vector<std::byte> to(kMemoryBytes);
+    std::uint32_t sum = 0;
+    std::size_t offset = 0;
+    const auto next = [&] { return offset = (offset + kPayloadBytes) % (kMemoryBytes - kPayloadBytes); };
+    const auto copy = [&] {
+      next();
+      std::memcpy(to.data() + offset, from.data() + offset, kPayloadBytes);
+      // The compiler must not see that nobody reads it.
+      asm volatile("" : : "r"(to.data()) : "memory");
+    };
+    shared_.copy_ns = time_of(length, copy);
+    shared_.crc_ns = time_of(length, [&] { sum ^= crc32_of(from.data() + next(), kPayloadBytes); });
+    shared_.copy_and_crc_ns = time_of(length, [&] {
+      copy();
+      sum ^= crc32_of(to.data() + offset, kPayloadBytes + kHeaderBytes - kEthernetBytes);
+    });
+    asm volatile("" : : "r"(sum));
+  }
+
+  /// Nanoseconds of one call.
+  template <class Work>
+  static double time_of(Duration length, Work work) {
+    constexpr std::uint64_t kBetweenLooks = 256;
+    std::uint64_t count = 0;
+    const Instant start = live_now();
+    Instant now = start;
+    for (; now - start < length; now = live_now(), count += kBetweenLooks)
+      for (std::uint64_t i = 0; i < kBetweenLooks; ++i) work();
+    return seconds_of(now - start) * 1e9 / static_cast<double>(count);
+  }
+  static double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
+
+  Shared& shared_;
+  const unsigned self_;
+  std::vector<std::byte> memory_;
+  std::size_t offset_ = 0;
+  std::uint32_t barriers_ = 0;
+  std::unique_ptr<CablePort> port_;
+  Route* route_ = nullptr;
+};
+
+pid_t start_end(Shared& shared, unsigned self, const std::string& cable, Duration length) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  if (getppid() != parent) _exit(1);
+  // The port leaves the cable before the process ends.
+  { End(shared, self, cable).run(length); }
+  _exit(0);
+}
+
+/// Both have ended well. If one has not, the other would wait for ever: it is killed.
+bool wait_for_both(const std::array<pid_t, 2>& ends) {
+  bool good = true;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    int status = 0;
+    pid_t ended;
+    do ended = waitpid(0, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    good = false;
+    for (const pid_t end : ends)
+      if (end > 0 && end != ended) kill(end, SIGKILL);
+  }
+  return good;
+}
+
+BareCable result_of(const Shared& shared) {
+  const auto gbps = [](double frames_per_s, std::uint32_t frame_bytes) {
+    return frames_per_s * (frame_bytes - kHeaderBytes - kIcrcBytes) * 8 / 1e9;
+  };
+  constexpr double kBytes = 4096;
+  BareCable result;
+  result.gbps_4154 = gbps(shared.frames_per_s[0][1], kPhases[0].frame_bytes);
+  result.gbps_1082 = gbps(shared.frames_per_s[1][1], kPhases[1].frame_bytes);
+  result.frames_per_s_82 = shared.frames_per_s[2][1];
+  result.gbps_both_ways_4154 = gbps(shared.frames_per_s[3][0] + shared.frames_per_s[3][1], kPhases[3].frame_bytes);
+  result.half_round_trip_us = shared.half_round_trip_us;
+  result.copy_gb_per_s = kBytes / shared.copy_ns;
+  result.crc_gb_per_s = kBytes / shared.crc_ns;
+  result.core_gbps_4154 = kBytes * 8 / shared.copy_and_crc_ns;
+  return result;
+}
+
+}  // namespace
+
+BareCable measure_bare_cable(Duration length) {
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw Failure(fmt::format("the bare cable: no memory: {}", std::strerror(errno)));
+  const std::unique_ptr<void, void (*)(void*)> unmap(memory, [](void* at) { munmap(at, sizeof(Shared)); });
+  Shared& shared = *new (memory) Shared;
+  const std::string cable = fmt::format("bench.{}", getpid());
+  const std::array<pid_t, 2> ends{start_end(shared, 0, cable, length), start_end(shared, 1, cable, length)};
+  const bool good = wait_for_both(ends);
+  check_interrupted();
+  if (!good) throw Failure("the bare cable: a process failed");
+  return result_of(shared);
+}
+
+}  // namespace roci::bench

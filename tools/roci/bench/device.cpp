@@ -1,0 +1,81 @@
+// The bare cable, and what a device costs at rest.
+#include <algorithm>
+#include <memory>
+
+#include "drivers/live/clock.h"
+#include "tools/roci/bench/bare_cable.h"
+#include "tools/roci/bench/contestants.h"
+#include "tools/roci/bench/pair.h"
+#include "tools/roci/bench/qp_memory.h"
+
+namespace roci::bench {
+namespace {
+
+constexpr const char* kProgram = "ib_write_bw";
+
+double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
+
+Reading measure_cable(Duration length) {
+  const BareCable cable = measure_bare_cable(length);
+  return {{{"copy", cable.copy_gb_per_s},
+           {"crc", cable.crc_gb_per_s},
+           {"core-4154", cable.core_gbps_4154},
+           {"cable-4154", cable.gbps_4154},
+           {"cable-1082", cable.gbps_1082},
+           {"cable-82", cable.frames_per_s_82},
+           {"cable-both", cable.gbps_both_ways_4154},
+           {"cable-latency", cable.half_round_trip_us}},
+          std::nullopt};
+}
+
+/// A server of perftest that nobody talks to has its device open and does nothing.
+Reading measure_idle(Duration length) {
+  const std::unique_ptr<Child> server = start_server(on_a_cable(), {kProgram, "-F"}, free_tcp_port());
+  // It has only just opened the device.
+  constexpr Duration kSettle = milliseconds(200);
+  if (server->wait(kSettle)) throw Failure("the waiting server ended");
+  const Duration cpu_before = server->cpu_time();
+  const Instant before = live_now();
+  if (server->wait(length)) throw Failure("the waiting server ended");
+  const Duration cpu_time = server->cpu_time() - cpu_before;
+  return {{{"idle", seconds_of(cpu_time) / seconds_of(live_now() - before)}}, std::nullopt};
+}
+
+Reading measure_first_byte() {
+  constexpr Duration kAtMost = seconds(20);
+  constexpr Duration kLook = milliseconds(1);
+  // It sends for long enough to be seen, and is ended then.
+  const Command program{kProgram, "-F", "-N", "-s", "65536", "-n", "200000"};
+  const unsigned port = free_tcp_port();
+  const std::unique_ptr<Child> server = start_server(on_a_cable(), program, port);
+  const Instant start = live_now();
+  const std::unique_ptr<Child> client = start_client(on_a_cable(), program, port);
+  while (packets_sent(client->pid()).value_or(0) == 0) {
+    if (client->wait(kLook)) throw Failure("the client ended before its first packet was seen");
+    if (live_now() - start > kAtMost) throw Failure("the client sends nothing");
+  }
+  return {{{"first-byte", seconds_of(live_now() - start)}}, std::nullopt};
+}
+
+std::string need_perftest() { return is_installed(kProgram) ? "" : "ib_write_bw is not installed (package perftest)"; }
+
+}  // namespace
+
+void add_device(std::vector<Contestant>& list, const Effort& effort) {
+  const Duration idle = effort.quick ? milliseconds(500) : seconds(2);
+  list.push_back({"idle", "an idle process", need_perftest(), [idle] { return measure_idle(idle); }});
+  list.push_back({"qp-memory", "memory of a QP", "", [] { return Reading{{{"qp-memory", measure_qp_memory()}}, {}}; }});
+  list.push_back({"first-byte", "the first packet", need_perftest(), [] { return measure_first_byte(); }});
+}
+
+std::vector<Contestant> contestants(const Effort& effort) {
+  const Duration length = effort.quick ? milliseconds(50) : milliseconds(400);
+  std::vector<Contestant> list;
+  list.push_back({"cable", "the bare cable", "", [length] { return measure_cable(length); }});
+  add_rivals(list, effort);
+  add_perftest(list, effort);
+  add_device(list, effort);
+  return list;
+}
+
+}  // namespace roci::bench
