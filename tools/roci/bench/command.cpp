@@ -47,8 +47,10 @@ struct BenchOptions {
 /// One line on a terminal that says what is being measured; elsewhere nothing.
 class Progress {
  public:
-  ~Progress() {
+  ~Progress() { clear(); }
+  void clear() {
     if (shown_) fmt::print(stderr, "\r\033[K");
+    shown_ = false;
   }
   void show(unsigned round, unsigned rounds, const std::string& what) {
     if (isatty(STDERR_FILENO) != 1) return;
@@ -143,6 +145,8 @@ bool run_rounds(unsigned rounds, std::vector<Contestant>& list, Scores& scores) 
         } catch (const Failure& failure) {
           good = false;
           contestant.absent = fmt::format("failed: {}", failure.what());
+          progress.clear();
+          print_error(fmt::format("bench: {}: {}", failure.what(), failure.details));
         }
       }
       scores.set_absent(contestant, contestant.absent);

@@ -43,6 +43,12 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
+/// What stands behind `--`, if anything does.
+const std::string& program_of(const Command& command) {
+  const auto separator = std::find(command.begin(), command.end(), "--");
+  return separator == command.end() ? command[0] : separator[1];
+}
+
 /// In the child: becomes the program.
 [[noreturn]] void become(const Command& command, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -117,7 +123,8 @@ void Child::fail(const std::string& what) const {
     if (line.find_first_not_of(" -*") != std::string::npos) all.push_back(line);
   constexpr std::ptrdiff_t kLastLines = 3;
   const auto first = all.end() - std::min<std::ptrdiff_t>(kLastLines, std::ssize(all));
-  throw Failure(fmt::format("{} {}: {}", fmt::join(command_, " "), what, fmt::join(first, all.end(), " | ")));
+  throw Failure(fmt::format("{} {}", program_of(command_), what),
+                fmt::format("{}: {}", fmt::join(command_, " "), fmt::join(first, all.end(), " | ")));
 }
 
 void Child::expect_success(Duration at_most) {

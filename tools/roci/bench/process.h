@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stack/base/types.h"
@@ -14,9 +15,12 @@ namespace roci::bench {
 
 using Command = std::vector<std::string>;
 
-/// A measurement went wrong; the text says how.
+/// A measurement went wrong; the text says how, and the details what the program said last.
 struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Failure(const std::string& what, std::string details_of_it = "")
+      : std::runtime_error(what), details(std::move(details_of_it)) {}
+
+  std::string details;
 };
 
 /// It cannot be measured on this machine, for a reason that is nobody's fault.
