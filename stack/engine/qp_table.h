@@ -36,7 +36,7 @@ class QpTable {
   std::uint32_t size() const { return size_; }
 
  private:
-  static constexpr std::uint32_t kPageBits = 9;
+  static constexpr std::uint32_t kPageBits = 6;
   static constexpr std::uint32_t kPageMask = (1u << kPageBits) - 1;
   using Page = std::array<Qp*, 1u << kPageBits>;
 
