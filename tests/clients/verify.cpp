@@ -49,8 +49,10 @@ class Run {
   Run(const Options& options, Endpoint& end) : options_(options), end_(end), is_client_(!options.server.empty()) {}
 
   int run() {
-    for (std::uint32_t done = 0; done < options_.operations; done += options_.batch) {
-      round(done, std::min(options_.batch, options_.operations - done));
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint32_t done = 0; goes_on(done, start); done += options_.batch) {
+      const bool by_time = options_.run_seconds > 0;
+      round(done, by_time ? options_.batch : std::min(options_.batch, options_.operations - done));
       if (errors_ > 20) fail("giving up after %llu errors", static_cast<unsigned long long>(errors_));
     }
     std::printf("verify: %llu operations, %llu bytes checked, %llu errors\n",
@@ -60,6 +62,14 @@ class Run {
   }
 
  private:
+  bool goes_on(std::uint32_t done, std::chrono::steady_clock::time_point start) {
+    if (options_.run_seconds == 0) return done < options_.operations;
+    const char ours = std::chrono::steady_clock::now() - start < std::chrono::seconds(options_.run_seconds) ? 1 : 0;
+    char theirs = 0;
+    end_.peer.exchange(&ours, &theirs, 1);
+    return ours == 1 && theirs == 1;
+  }
+
   std::uint64_t key_of(bool from_client, std::uint32_t qp, std::uint32_t operation) const {
     return options_.seed * 0x1'0000'0001 + (std::uint64_t{from_client} << 60) + (std::uint64_t{qp} << 40) +
            operation * 0x10'0003ull;

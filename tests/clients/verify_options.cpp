@@ -14,6 +14,7 @@ constexpr const char* kUsage =
     "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
     "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n"
+    "  --for SECONDS (instead of -n)\n"
     "  --linger MILLISECONDS (stay so long when all is done)\n"
     "  --windows TYPE (1 or 2: the peer's keys are of memory windows, bound anew for each batch)\n"
     "  --receive-after MILLISECONDS (post receives so long after the peer may send)\n";
@@ -37,7 +38,7 @@ std::uint32_t parse_operations(const char* text) {
   return enabled;
 }
 
-enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter, kWindows };
+enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter, kWindows, kFor };
 
 /// Where the value of an option goes that is just a number; null for the others.
 std::uint32_t* number_of(int option, Options& options) {
@@ -58,6 +59,8 @@ std::uint32_t* number_of(int option, Options& options) {
       return &options.mtu_bytes;
     case 'I':
       return &options.inline_bytes;
+    case kFor:
+      return &options.run_seconds;
     case kLinger:
       return &options.linger_ms;
     case kWindows:
@@ -75,6 +78,7 @@ Options parse_options(int argc, char** argv) {
   static constexpr option kLong[] = {{"ops", required_argument, nullptr, kOps},
                                      {"seed", required_argument, nullptr, kSeed},
                                      {"patience", required_argument, nullptr, kPatience},
+                                     {"for", required_argument, nullptr, kFor},
                                      {"linger", required_argument, nullptr, kLinger},
                                      {"windows", required_argument, nullptr, kWindows},
                                      {"receive-after", required_argument, nullptr, kReceiveAfter},

@@ -16,6 +16,7 @@ struct Options {
   std::uint32_t chain = 1;         ///< work requests a call of ibv_post_send
   std::uint32_t batch = 16;        ///< operations of a QP between two looks at memory
   std::uint32_t operations = 256;  ///< of each QP
+  std::uint32_t run_seconds = 0;   ///< not 0: batch after batch for so long instead, until the first end has enough
   std::uint32_t max_bytes = 20000;
   std::uint32_t fixed_bytes = UINT32_MAX;
   std::uint32_t max_sges = 4;
