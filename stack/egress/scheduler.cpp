@@ -24,6 +24,15 @@ void Scheduler::schedule_paced(Flow& flow, Instant at, Instant now) {
   wheel_.insert(flow, at, now);
 }
 
+void Scheduler::unblock_oldest() {
+  for (unsigned left = any_blocked_; left != 0; left &= left - 1) {
+    const auto priority = static_cast<unsigned>(std::countr_zero(left));
+    FlowList& list = blocked_[priority];
+    for (unsigned i = 0; i < kRetries && !list.empty(); ++i) make_ready(*list.pop_front());
+    if (list.empty()) any_blocked_ = static_cast<std::uint8_t>(any_blocked_ & ~(1u << priority));
+  }
+}
+
 void Scheduler::release_due(Instant now) {
   wheel_.expire(now, [this](Flow& flow) { make_ready(flow); });
 }
@@ -54,7 +63,9 @@ void Scheduler::remove(Flow& flow) {
       wheel_.remove(flow);
       break;
     case FlowState::kBlocked:
-      blocked_.remove(flow);
+      blocked_[flow.priority].remove(flow);
+      if (blocked_[flow.priority].empty())
+        any_blocked_ = static_cast<std::uint8_t>(any_blocked_ & ~(1u << flow.priority));
       break;
     case FlowState::kIdle:
       break;

@@ -48,13 +48,21 @@ class Scheduler {
     if (queue.empty()) ready_ = static_cast<std::uint8_t>(ready_ & ~(1u << priority));
     return flow;
   }
-  /// take() gave this flow, and the link has no room for it: it is ready again after unblock().
+  /// Blocked flows that one unblock() lets try again, of each priority. They usually wait for one and the same ring,
+  /// and with hundreds of them most would look for room in vain, again and again.
+  static constexpr unsigned kRetries = 32;
+
+  /// take() gave this flow, and the link has no room for it: it is ready again after an unblock().
   void block(Flow& flow) {
     flow.flow_state = FlowState::kBlocked;
-    blocked_.push_back(flow);
+    blocked_[flow.priority].push_back(flow);
+    any_blocked_ = static_cast<std::uint8_t>(any_blocked_ | 1u << flow.priority);
   }
-  void unblock() {
-    while (Flow* flow = blocked_.pop_front()) make_ready(*flow);
+  /// Those that have waited longest are ready again. False if there were none.
+  bool unblock() {
+    if (any_blocked_ == 0) return false;
+    unblock_oldest();
+    return true;
   }
   /// The flow that take() gave last has sent so much, preamble and gap included.
   void on_sent(const Flow& flow, std::uint32_t wire_bytes) {
@@ -76,6 +84,7 @@ class Scheduler {
     ready_ = static_cast<std::uint8_t>(ready_ | 1u << flow.priority);
   }
   void schedule_paced(Flow& flow, Instant at, Instant now);
+  void unblock_oldest();
   unsigned choose_priority(std::uint8_t eligible);
   std::uint8_t classes_of(std::uint8_t priorities) const;
   void release_due(Instant now);
@@ -85,7 +94,8 @@ class Scheduler {
   std::array<std::uint8_t, Dwrr::kClasses> last_priority_{};  ///< of each class, that took its last turn
   bool contended_ = false;  ///< the last flow taken was chosen among several priorities
   std::array<FlowList, kPriorities> queues_{};
-  FlowList blocked_;
+  std::uint8_t any_blocked_ = 0;  ///< bit n: flows of priority n are blocked
+  std::array<FlowList, kPriorities> blocked_{};
   Dwrr classes_;
   PauseState pauses_;
   TimingWheel wheel_;

@@ -225,7 +225,17 @@ void Worker::strike_deadlines(Instant now) {
 std::uint32_t Worker::transmit(Instant now) {
   lacks_room_ = false;
   std::uint32_t total = env_.cnps.empty() ? 0 : transmit_cnps(now);
-  while (total < kMaxFramesPerTurn) {
+  do total += transmit_ready(now, kMaxFramesPerTurn - std::min(total, kMaxFramesPerTurn));
+  while (total < kMaxFramesPerTurn && !lacks_room_ && scheduler_.unblock());
+  // They go before those whose doorbell rings until the next turn.
+  scheduler_.unblock();
+  return total;
+}
+
+/// Sends from those that are ready, until there are none or `most` frames have left.
+std::uint32_t Worker::transmit_ready(Instant now, std::uint32_t most) {
+  std::uint32_t total = 0;
+  while (total < most) {
     auto* qp = static_cast<Qp*>(scheduler_.take(now));
     if (qp == nullptr) break;
     if (qp->type() == QpType::kUd) [[unlikely]] {
@@ -245,7 +255,6 @@ std::uint32_t Worker::transmit(Instant now) {
     }
     wait_for_room(*qp);
   }
-  scheduler_.unblock();
   return total;
 }
 

@@ -83,6 +83,7 @@ class Worker {
   void answer_doorbells();
   void strike_deadlines(Instant now);
   std::uint32_t transmit(Instant now);
+  std::uint32_t transmit_ready(Instant now, std::uint32_t most);
   std::uint32_t transmit_cnps(Instant now);
   struct Burst {
     std::uint32_t frames = 0;

@@ -15,7 +15,7 @@ namespace {
 /// A ring of frames that the other side reads in place, as on the cable.
 class BenchPort : public Port {
  public:
-  explicit BenchPort(std::uint32_t number) : number_(number) {
+  BenchPort(std::uint32_t number, std::uint32_t ring_frames) : number_(number), ring_frames_(ring_frames) {
     route_.l2[12] = std::byte{0x08};
     route_.l2[13] = std::byte{0x00};
   }
@@ -39,7 +39,7 @@ class BenchPort : public Port {
   }
   void rx_release() override { head_ += burst_; }
   std::size_t tx_reserve(Route&, std::span<TxSlot> out) override {
-    const std::size_t room = std::min<std::size_t>(out.size(), kSlots - (tail_ - peer_->head_));
+    const std::size_t room = std::min<std::size_t>(out.size(), ring_frames_ - (tail_ - peer_->head_));
     for (std::size_t i = 0; i < room; ++i) out[i].data = slots_[(tail_ + i) % kSlots].data();
     return room;
   }
@@ -58,6 +58,7 @@ class BenchPort : public Port {
   RxFrame frame(std::size_t index) const { return {slots_[index % kSlots].data(), sizes_[index % kSlots]}; }
 
   std::uint32_t number_;
+  const std::uint32_t ring_frames_;
   Route route_;
   BenchPort* peer_ = nullptr;
   std::uint32_t tail_ = 0;  ///< of our slots
@@ -91,18 +92,16 @@ struct Side {
   static constexpr std::size_t kMemoryBytes = 1 << 20;
   static constexpr std::uint32_t kQueue = 128;
 
-  explicit Side(std::uint32_t number) : port(number), device(port, events, entropy, counters, {}) {
-    require(device.alloc_pd(&pd) == 0 && device.create_cq(2 * kQueue, nullptr, &cq) == 0, "PD and CQ");
+  Side(std::uint32_t number, std::uint32_t qp_count, std::uint32_t ring_frames)
+      : port(number, ring_frames), device(port, events, entropy, counters, {}), qps(qp_count) {
+    require(device.alloc_pd(&pd) == 0 && device.create_cq(2 * kQueue * qp_count, nullptr, &cq) == 0, "PD and CQ");
     constexpr std::uint32_t kRights = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
     const auto address = reinterpret_cast<std::uint64_t>(memory.data());
     require(device.reg_mr(pd, memory.data(), kMemoryBytes, address, kRights, &mr) == 0, "MR");
-    QpInit init{.send_cq = cq,
-                .recv_cq = cq,
-                .capacity = {.max_send_wr = kQueue, .max_recv_wr = kQueue, .max_send_sge = 1, .max_recv_sge = 1}};
-    require(device.create_qp(pd, init, &qp) == 0, "QP");
+    for (Qp*& qp : qps) create(qp);
   }
   ~Side() {
-    device.destroy_qp(qp);
+    for (Qp* qp : qps) device.destroy_qp(qp);
     device.dereg_mr(mr);
     device.destroy_cq(cq);
     device.dealloc_pd(pd);
@@ -110,7 +109,16 @@ struct Side {
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
 
+  void create(Qp*& qp) {
+    QpInit init{.send_cq = cq,
+                .recv_cq = cq,
+                .capacity = {.max_send_wr = kQueue, .max_recv_wr = kQueue, .max_send_sge = 1, .max_recv_sge = 1}};
+    require(device.create_qp(pd, init, &qp) == 0, "QP");
+  }
   void connect(const Side& peer) {
+    for (std::size_t i = 0; i < qps.size(); ++i) connect(qps[i], peer.qps[i]->qpn(), peer);
+  }
+  void connect(Qp* qp, Qpn peer_qpn, const Side& peer) {
     QpAttr attr{.state = QpState::kInit,
                 .path_mtu = 5,
                 .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,
@@ -120,7 +128,7 @@ struct Side {
                 .timeout = 14,
                 .retry_cnt = 7,
                 .rnr_retry = 7};
-    attr.dest_qpn = peer.qp->qpn();
+    attr.dest_qpn = peer_qpn;
     attr.av = {.dgid = peer.port.attributes().addresses[0], .port_num = 1, .is_global = true};
     bool good = device.modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0;
     attr.state = QpState::kRtr;
@@ -144,7 +152,7 @@ struct Side {
   Pd* pd = nullptr;
   Cq* cq = nullptr;
   Mr* mr = nullptr;
-  Qp* qp = nullptr;
+  std::vector<Qp*> qps;
 };
 
 struct Workload {
@@ -152,13 +160,17 @@ struct Workload {
   WrOpcode opcode;
   std::uint32_t bytes;
   std::uint32_t in_flight;
+  std::uint32_t qps;
+  std::uint32_t ring_frames;
 };
 
 constexpr auto kWorkloads = std::to_array<Workload>({
-    {"write-64KiB", WrOpcode::kRdmaWrite, 65536, 8},
-    {"write-8B", WrOpcode::kRdmaWrite, 8, 64},
-    {"send-8B", WrOpcode::kSend, 8, 64},
-    {"read-64KiB", WrOpcode::kRdmaRead, 65536, 8},
+    {"write-64KiB", WrOpcode::kRdmaWrite, 65536, 8, 1, 256},
+    {"write-8B", WrOpcode::kRdmaWrite, 8, 64, 1, 256},
+    // The ring holds half of what one turn would send: most QPs wait for room in it.
+    {"write-8B-256QP", WrOpcode::kRdmaWrite, 8, 4096, 256, 128},
+    {"send-8B", WrOpcode::kSend, 8, 64, 1, 256},
+    {"read-64KiB", WrOpcode::kRdmaRead, 65536, 8, 1, 256},
 });
 
 class Bench {
@@ -188,26 +200,36 @@ class Bench {
  private:
   /// Posts `count` messages, turns the worker, polls; returns the completions.
   [[gnu::noinline]] std::uint32_t requester_side(std::uint32_t count) {
-    const Sge local = requester_.sge(workload_.bytes);
-    for (std::uint32_t i = 0; i < count; ++i)
-      require(requester_.device.post_send(requester_.qp,
-                                          {.opcode = workload_.opcode,
-                                           .flags = kSendSignaled,
-                                           .num_sge = 1,
-                                           .sges = &local,
-                                           .remote_addr = reinterpret_cast<std::uint64_t>(responder_.memory.data()),
-                                           .rkey = RKey{responder_.mr->key}}) == 0,
-              "posting");
-    if (count > 0) requester_.device.ring(requester_.qp);
+    const std::uint32_t share = workload_.in_flight / workload_.qps;
+    for (std::uint32_t left = count; left > 0;) {
+      const std::uint32_t batch = std::min(left, share);
+      post(requester_.qps[next_qp_], responder_, batch);
+      left -= batch;
+      if (++next_qp_ == workload_.qps) next_qp_ = 0;
+    }
     requester_.device.worker().turn(now_, TurnReason::kPoll);
     return poll(requester_);
+  }
+
+  void post(Qp* qp, const Side& peer, std::uint32_t count) {
+    const Sge local = requester_.sge(workload_.bytes);
+    for (std::uint32_t i = 0; i < count; ++i)
+      require(requester_.device.post_send(qp, {.opcode = workload_.opcode,
+                                               .flags = kSendSignaled,
+                                               .num_sge = 1,
+                                               .sges = &local,
+                                               .remote_addr = reinterpret_cast<std::uint64_t>(peer.memory.data()),
+                                               .rkey = RKey{peer.mr->key}}) == 0,
+              "posting");
+    requester_.device.ring(qp);
   }
 
   [[gnu::noinline]] void responder_side() {
     if (workload_.opcode == WrOpcode::kSend) {
       const Sge local = responder_.sge(workload_.bytes);
       for (; receives_ < Side::kQueue; ++receives_)
-        require(responder_.device.post_recv(responder_.qp, {.num_sge = 1, .sges = &local}) == 0, "posting a receive");
+        require(responder_.device.post_recv(responder_.qps[0], {.num_sge = 1, .sges = &local}) == 0,
+                "posting a receive");
     }
     responder_.device.worker().turn(now_, TurnReason::kPoll);
     receives_ -= poll(responder_);
@@ -224,10 +246,11 @@ class Bench {
   }
 
   const Workload workload_;
-  Side requester_{0};
-  Side responder_{1};
+  Side requester_{0, workload_.qps, workload_.ring_frames};
+  Side responder_{1, workload_.qps, workload_.ring_frames};
   std::uint32_t room_ = workload_.in_flight;
   std::uint32_t receives_ = 0;
+  std::uint32_t next_qp_ = 0;
   Instant now_{1'000'000};
 };
 
@@ -242,6 +265,6 @@ int main(int argc, char** argv) {
     std::make_unique<Bench>(workload)->run(std::strtoull(argv[2], nullptr, 10));
     return 0;
   }
-  std::fputs("usage: hot_path write-64KiB|write-8B|send-8B|read-64KiB MESSAGES\n", stderr);
+  std::fputs("usage: hot_path write-64KiB|write-8B|write-8B-256QP|send-8B|read-64KiB MESSAGES\n", stderr);
   return 2;
 }

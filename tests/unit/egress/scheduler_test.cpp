@@ -116,6 +116,39 @@ TEST_F(SchedulerTest, a_blocked_flow_does_not_stand_in_the_way_and_comes_back) {
   EXPECT_EQ(served(2), "10");
 }
 
+TEST_F(SchedulerTest, of_many_blocked_flows_those_that_waited_longest_come_back_first) {
+  std::array<Flow, 2 * Scheduler::kRetries + 1> many;
+  for (Flow& flow : many) scheduler.schedule(flow, now, now);
+  for (std::size_t i = 0; i < many.size(); ++i) scheduler.block(*scheduler.take(now));
+  std::size_t next = 0;
+  const auto take_unblocked = [&] {
+    std::size_t count = 0;
+    for (; Flow* flow = scheduler.take(now); ++count) EXPECT_EQ(flow, &many[next++]);
+    return count;
+  };
+  EXPECT_TRUE(scheduler.unblock());
+  EXPECT_EQ(take_unblocked(), Scheduler::kRetries);
+  EXPECT_TRUE(scheduler.unblock());
+  EXPECT_EQ(take_unblocked(), Scheduler::kRetries);
+  EXPECT_TRUE(scheduler.unblock());
+  EXPECT_EQ(take_unblocked(), 1u);
+  EXPECT_FALSE(scheduler.unblock()) << "all have come back";
+}
+
+TEST_F(SchedulerTest, many_blocked_flows_of_one_priority_do_not_hold_back_another) {
+  std::array<Flow, 2 * Scheduler::kRetries> many;
+  for (Flow& flow : many) scheduler.schedule(flow, now, now);
+  for (std::size_t i = 0; i < many.size(); ++i) scheduler.block(*scheduler.take(now));
+  flows[0].priority = 5;
+  ready(0);
+  scheduler.block(*scheduler.take(now));
+  scheduler.unblock();
+  EXPECT_EQ(flows[0].flow_state, FlowState::kReady);
+  for (Flow& flow : many) scheduler.remove(flow);
+  scheduler.remove(flows[0]);
+  EXPECT_FALSE(scheduler.unblock());
+}
+
 TEST_F(SchedulerTest, remove__from_each_state) {
   ready(0);
   scheduler.schedule(flows[1], now + microseconds(1), now);
