@@ -11,7 +11,8 @@
 namespace roci::bench {
 namespace {
 
-constexpr const char* kProgram = "ib_write_bw";
+/// ib_write_bw sleeps for a second before it says who it is.
+constexpr const char* kProgram = "ib_send_bw";
 
 double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
 
@@ -57,7 +58,7 @@ Reading measure_first_byte() {
   return {{{"first-byte", seconds_of(live_now() - start)}}, std::nullopt};
 }
 
-std::string need_perftest() { return is_installed(kProgram) ? "" : "ib_write_bw is not installed (package perftest)"; }
+std::string need_perftest() { return is_installed(kProgram) ? "" : "ib_send_bw is not installed (package perftest)"; }
 
 }  // namespace
 
