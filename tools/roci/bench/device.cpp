@@ -1,5 +1,4 @@
 // The bare cable, and what a device costs at rest.
-#include <algorithm>
 #include <memory>
 
 #include "drivers/live/clock.h"

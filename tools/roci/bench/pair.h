@@ -1,6 +1,7 @@
 // A server and a client of a program like those of perftest, each under `roci run`, as a user would start them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -2,9 +2,9 @@
 
 #include <malloc.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "drivers/sim/simulation.h"
 #include "stack/control/device.h"
