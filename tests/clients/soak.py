@@ -22,15 +22,14 @@ ROCI, VERIFY = sys.argv[1:3]
 SECONDS = int(sys.argv[3])
 FAULTS = "drop rate=1% dir=tx\n"
 LOAD = ["-b", "-q", 8, "-d", 32, "-l", 4, "-g", 4, "-S", 65536, "--for", SECONDS, "--patience", 1]
-# What the C library and the kernel may add late: pages of the stack, of an arena.
+# What is touched late for the first time: pages of the stack, of libraries, of a cable's rings.
 FLAT_KIB = 512
 SAMPLES = 200
 
 
 def resident_kib(pid):
-    """Of the process's own memory. A cable's rings are shared, and touched to the end only when they were full."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE).group(1))
+    return int(re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE).group(1))
 
 
 def check_flat(name, samples):
