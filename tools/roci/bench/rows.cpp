@@ -158,7 +158,8 @@ void add_latencies(std::vector<Row>& rows) {
       kTargetAwake);
   add("atomic-latency-999", "the same, 99.9 %", "atomic-latency", {beside("atomic-latency", "the typical one")},
       "what else runs on the machine");
-  add("write-latency", "ib_write_lat, 2 bytes", "write-latency", {at_most(15), beside("tcp-latency", "TCP")}, kWakeUp);
+  add("write-latency", "ib_write_lat, 2 bytes", "write-latency",
+      {at_most(15), beside("send-latency", "ib_send_lat"), beside("tcp-latency", "TCP")}, kWakeUp);
   add("write-latency-99", "the same, 99 %", "write-latency", {at_most(40)}, kWakeUp);
   add("write-latency-999", "the same, 99.9 %", "write-latency", {beside("write-latency", "the typical one")},
       "the scheduler's slice, 4 ms");
