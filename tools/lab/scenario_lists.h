@@ -1,6 +1,7 @@
 // Lists that a scenario keeps in files of their own: comma-separated values under a header; `#` begins a comment.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
