@@ -12,8 +12,10 @@ Duration host_response(const fabric::SwitchConfig& config, std::uint64_t rate_bp
   return egress::wire_time(wire_bytes, rate_bps) * (FabricPort::kTxFrames - 1);
 }
 
-std::vector<fabric::SwitchPortConfig> ports_of(const fabric::SwitchConfig& config,
-                                               const fabric::TopologySwitch& topology, std::uint32_t number) {
+}  // namespace
+
+std::vector<fabric::SwitchPortConfig> switch_ports(const fabric::SwitchConfig& config,
+                                                   const fabric::TopologySwitch& topology, std::uint32_t number) {
   std::vector<fabric::SwitchPortConfig> ports;
   for (const fabric::TopologyPort& port : topology.ports) {
     const auto index = static_cast<std::uint8_t>(ports.size());
@@ -25,13 +27,11 @@ std::vector<fabric::SwitchPortConfig> ports_of(const fabric::SwitchConfig& confi
   return ports;
 }
 
-}  // namespace
-
 FabricSwitch::FabricSwitch(EventQueue& events, const fabric::SwitchConfig& config,
                            const fabric::TopologySwitch& topology, fabric::FramePool& pool, std::uint64_t seed,
                            std::uint32_t number)
     : events_(events),
-      model_(config, ports_of(config, topology, number), topology.routes, pool, seed, number),
+      model_(config, switch_ports(config, topology, number), topology.routes, pool, seed, number),
       due_(topology.ports.size(), kNever) {
   for (std::size_t i = 0; i < topology.ports.size(); ++i) links_.push_back(std::make_unique<FabricLink>(events));
 }

@@ -14,6 +14,10 @@
 
 namespace roci::sim {
 
+/// As the switch of this number gets them: what Switch::check() has to look at.
+std::vector<fabric::SwitchPortConfig> switch_ports(const fabric::SwitchConfig& config,
+                                                   const fabric::TopologySwitch& topology, std::uint32_t number);
+
 /// A switch, and one event for each of its ports.
 class FabricSwitch : public EventTarget, public FrameReceiver {
  public:

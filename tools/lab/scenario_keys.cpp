@@ -167,7 +167,6 @@ std::vector<Key<fabric::SwitchConfig>> make_switch_keys() {
           "watchdog_restoration"),
       choice_key<SwitchConfig, fabric::Arbitration>("arbitration", &SwitchConfig::arbitration, kArbitrations),
       key<SwitchConfig, CcSizeValue<&SwitchConfig::max_frame_bytes, fabric::Frame::kMinBytes, 65'535>>("max_frame"),
-      key<SwitchConfig, TimeValue<&SwitchConfig::pfc_response>>("pfc_response"),
       key<SwitchConfig, CcCountValue<&SwitchConfig::pause_quanta, 2, 65'535>>("pause_quanta"),
   };
   constexpr std::array<std::string_view, 4> kShared{"pfc", "trust", "prio_tc", "tc_bw"};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "drivers/faults/fault_script.h"
+#include "drivers/sim/fabric_network.h"
 #include "stack/base/nearest_name.h"
 #include "tools/lab/scenario_keys.h"
 #include "tools/lab/scenario_lists.h"
@@ -148,13 +149,11 @@ void ScenarioReader::check_topology_keys(const Section& section) const {
 void ScenarioReader::read_switch() {
   const Section* section = document_.one("switch");
   read_section(section, switch_keys(), &scenario_.fabric_switch);
-  for (const fabric::TopologySwitch& one : fabric::make_topology(scenario_.topology).switches) {
-    std::vector<fabric::SwitchPortConfig> ports;
-    for (const fabric::TopologyPort& port : one.ports)
-      ports.push_back({.rate_bps = port.rate_bps, .delay = port.delay, .mac = {}});
-    if (const char* wrong = fabric::Switch::check(scenario_.fabric_switch, ports))
+  const std::vector<fabric::TopologySwitch> switches = fabric::make_topology(scenario_.topology).switches;
+  for (std::uint32_t i = 0; i < switches.size(); ++i)
+    if (const char* wrong =
+            fabric::Switch::check(scenario_.fabric_switch, sim::switch_ports(scenario_.fabric_switch, switches[i], i)))
       fail(place_of(section), fmt::format("[switch] {}", wrong));
-  }
 }
 
 void ScenarioReader::read_hosts() {

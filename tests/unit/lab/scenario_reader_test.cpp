@@ -120,7 +120,7 @@ TEST_F(ScenarioReaderTest, switch__keys_beyond_the_usual) {
                              "headroom = \"50KB\"\nmark_at = \"enqueue\"\nmark_priorities = [3]\nwatchdog = \"drop\"\n"
                              "watchdog_detection = \"100ms\"\narbitration = \"arrival\"\ntrust = \"pcp\"\n"
                              "prio_tc = [0, 0, 0, 1, 1, 1, 2, 2]\ntc_bw = [50, 50, 0, 0, 0, 0, 0, 0]\n"
-                             "max_frame = \"9KB\"\npfc_response = \"1us\"\npause_quanta = 1000\n") +
+                             "max_frame = \"9KB\"\npause_quanta = 1000\n") +
                  kShort)
           .fabric_switch;
   EXPECT_EQ(config.buffer.reserved_bytes, 8192u);
@@ -138,7 +138,6 @@ TEST_F(ScenarioReaderTest, switch__keys_beyond_the_usual) {
   EXPECT_EQ(config.prio_tc[3], 1u);
   EXPECT_EQ(config.tc_bw[1], 50u);
   EXPECT_EQ(config.max_frame_bytes, 9000u);
-  EXPECT_EQ(config.pfc_response, microseconds(1));
   EXPECT_EQ(config.pause_quanta, 1000u);
 }
 
