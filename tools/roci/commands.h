@@ -13,6 +13,7 @@ using Program = std::vector<std::string>;
 /// Each adds its subcommand to `app`; `program` and `status` outlive the parsing, and the subcommand's callback sets
 /// `status`, the exit status of roci.
 void add_run(CLI::App& app, const Program& program, int& status);
+void add_sim(CLI::App& app, int& status);
 void add_stat(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 

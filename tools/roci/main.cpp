@@ -50,7 +50,8 @@ std::string describe(CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> names = valid_names(inner, word);
   const std::vector<std::string_view> views(names.begin(), names.end());
   if (!word.starts_with('-') && &inner != &app)
-    return inner.get_name() + ": unexpected argument \"" + word + "\"; a program to run stands after --";
+    return inner.get_name() + ": unexpected argument \"" + word + '"' +
+           (inner.get_name() == "run" ? "; a program to run stands after --" : "");
   const std::string where = &inner == &app ? "" : inner.get_name() + ": ";
   return where + "unknown " + (word.starts_with('-') ? "option" : "command") + " \"" + word + '"' +
          nearest_hint(word, views);
@@ -68,6 +69,7 @@ int run_command_line(int argc, char** argv) {
 
   int status = 0;
   add_run(app, program, status);
+  add_sim(app, status);
   add_stat(app, status);
   add_bench(app, status);
   try {
