@@ -1,4 +1,4 @@
-// Checks every packet of captures: that it parses as RoCE v2 and that its ICRC is right.
+// Checks every packet of captures: that it parses as RoCE v2 and that its ICRC is right, or that it is a PFC frame.
 #include <pcap/pcap.h>
 
 #include <algorithm>
@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
       roci::PacketView view;
       const std::size_t copied = std::min<std::size_t>(header->caplen, roci::kHeaderCopyBytes);
       const roci::ParseStatus status = roci::parse_packet({frame, copied}, header->caplen, &view);
+      if (status == roci::ParseStatus::kPfc) continue;
       const bool parsed = status == roci::ParseStatus::kOk;
       if (parsed && roci::compute_icrc(frame + view.l3_offset, view.is_v4, view.icrc_offset - view.l3_offset) ==
                         roci::load_icrc(frame + view.icrc_offset)) {
