@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/unit/lab/scenario_files.h"
+#include "tools/lab/scenario_keys.h"
 
 namespace roci::lab {
 namespace {
@@ -348,6 +352,19 @@ TEST_F(ScenarioReaderTest, wrong__lists_name_their_own_lines) {
     files_.add("f.csv", row.before);
     EXPECT_EQ(wrong_with(std::string("[[workload]]\nkind = \"flows\"\nfile = \"f.csv\"\n") + kShort), row.message);
   }
+}
+
+TEST(ScenarioDocs, name_every_key) {
+  std::ifstream file(std::string(ROCI_DOCS_DIR) + "/lab.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string_view> names{"ids", "script", "kind", "cdf", "file"};
+  for (const auto& key : topology_keys()) names.push_back(key.name);
+  for (const auto& key : switch_keys()) names.push_back(key.name);
+  for (const auto& key : host_keys()) names.push_back(key.name);
+  for (const auto& key : workload_keys()) names.push_back(key.name);
+  for (const auto& key : run_keys()) names.push_back(key.name);
+  for (const std::string_view name : names)
+    EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
 }
 
 }  // namespace
