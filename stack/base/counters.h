@@ -33,6 +33,7 @@ namespace roci {
   X(rx_wrong_destination, "packets dropped: destination address is not the QP's own") \
   X(rx_qp_not_ready, "packets dropped: the QP's state does not receive") \
   X(rx_ghost_acknowledge, "acknowledgements and responses dropped: PSN outside what is outstanding") \
+  X(rx_reserved_syndrome, "acknowledgements and responses dropped: the AETH's syndrome or NAK code is a reserved one") \
   X(np_ecn_marked_roce_packets, "packets received with congestion experienced (CE)") \
   X(np_cnp_sent, "CNPs sent") \
   X(rp_cnp_handled, "CNPs received that the congestion control of their QP was told of") \
@@ -60,6 +61,7 @@ namespace roci {
   X(resp_remote_invalid_request, "requests refused: opcode, sequence or length") \
   X(resp_remote_invalidate_errors, "SENDs whose R_Key was not the peer's to invalidate") \
   X(resp_remote_operational_errors, "requests refused: local fault while executing") \
+  X(req_bad_responses, "responses of an opcode or length that the request does not call for") \
   X(req_remote_access_errors, "NAKs received for remote access error") \
   X(req_remote_invalid_request, "NAKs received for invalid request") \
   X(req_remote_operational_errors, "NAKs received for remote operational error") \

@@ -92,6 +92,10 @@ void Completer::on_acknowledge(const Inbound& in) {
     return;
   }
   const Aeth aeth = in.view.aeth();
+  if (is_reserved_syndrome(aeth.syndrome)) [[unlikely]] {
+    ++qp_.counters().rx_reserved_syndrome;
+    return;
+  }
   const AethKind kind = aeth_kind(aeth.syndrome);
   // A NAK acknowledges everything before its PSN; an ACK its own PSN too (IBTA 9.7.5.1.2).
   const Psn last_acked = kind == AethKind::kAck ? psn : psn - 1;
@@ -102,17 +106,11 @@ void Completer::on_acknowledge(const Inbound& in) {
   if (requester.unacked_psn() != before) note_progress(in.now);
   qp_.note_answer(in, kind != AethKind::kAck);
   if (!complete) return on_implied_nak(in.now);
-  switch (kind) {
-    case AethKind::kAck:
-      return;
-    case AethKind::kRnrNak:
-      return on_rnr_nak(psn, aeth.syndrome & 0x1f, in.now);
-    case AethKind::kNak:
-      if (static_cast<NakCode>(aeth.syndrome & 0x1f) == NakCode::kPsnSequenceError) return on_sequence_nak(psn, in.now);
-      return on_fatal_nak(psn, aeth.syndrome & 0x1f);
-    case AethKind::kReserved:
-      ++qp_.counters().rx_malformed;
-  }
+  if (kind == AethKind::kAck) return;
+  const std::uint8_t value = aeth_value(aeth.syndrome);
+  if (kind == AethKind::kRnrNak) return on_rnr_nak(psn, value, in.now);
+  const auto code = static_cast<NakCode>(value);
+  return code == NakCode::kPsnSequenceError ? on_sequence_nak(psn, in.now) : on_fatal_nak(code);
 }
 
 bool Completer::use_retry() {
@@ -160,8 +158,8 @@ void Completer::on_rnr_nak(Psn psn, std::uint8_t timer_code, Instant now) {
   restart_timer(now);
 }
 
-void Completer::on_fatal_nak(Psn, std::uint8_t code) {
-  switch (static_cast<NakCode>(code)) {
+void Completer::on_fatal_nak(NakCode code) {
+  switch (code) {
     case NakCode::kInvalidRequest:
       ++qp_.counters().req_remote_invalid_request;
       return fail_oldest(WcStatus::kRemInvReqErr);
@@ -171,34 +169,62 @@ void Completer::on_fatal_nak(Psn, std::uint8_t code) {
     case NakCode::kRemoteOperationalError:
       ++qp_.counters().req_remote_operational_errors;
       return fail_oldest(WcStatus::kRemOpErr);
-    case NakCode::kInvalidRdRequest:
-      return fail_oldest(WcStatus::kRemInvRdReqErr);
     default:
-      ++qp_.counters().rx_malformed;
+      return fail_oldest(WcStatus::kRemInvRdReqErr);
   }
+}
+
+/// IBTA 9.9.2: a response that the request at its PSN does not call for.
+void Completer::on_bad_response() {
+  ++qp_.counters().req_bad_responses;
+  fail_oldest(WcStatus::kBadRespErr);
+}
+
+SendWqe* Completer::take_response(const Inbound& in) {
+  const Psn psn = in.view.bth.psn;
+  Requester& requester = qp_.requester();
+  if (!requester.is_outstanding(psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return nullptr;
+  }
+  // A response says nothing but "done" (IBTA 9.7.5.2.1).
+  if (in.view.info->has(Extension::kAeth) && aeth_kind(in.view.aeth().syndrome) != AethKind::kAck) [[unlikely]] {
+    ++qp_.counters().rx_reserved_syndrome;
+    return nullptr;
+  }
+  // It acknowledges all requests before it (IBTA 9.7.5.1.2).
+  const Psn before = requester.unacked_psn();
+  if (psn != before && !complete_through(psn - 1)) {
+    if (requester.unacked_psn() != before) note_progress(in.now);
+    on_implied_nak(in.now);
+    return nullptr;
+  }
+  SendWqe* wqe = requester.oldest();
+  if (wqe == nullptr || psn.before(wqe->first_psn)) {
+    ++qp_.counters().rx_ghost_acknowledge;
+    return nullptr;
+  }
+  return wqe;
+}
+
+/// Where a READ response may begin or end: at the ends of what was asked for, and nowhere else.
+bool Completer::position_fits(const OpcodeInfo& info, const SendWqe& wqe, Psn psn) const {
+  const auto index = static_cast<std::uint32_t>(psn.distance_from(wqe.first_psn));
+  const bool ends = psn == wqe.last_psn || (index + 1) % qp_.window().read_packets == 0;
+  if (info.is_last() != ends) return false;
+  // To a request from the middle on some responders answer as if it were the first one still.
+  return psn == wqe.first_psn ? info.is_first() : !info.is_first() || psn == qp_.requester().read_resumed_at();
 }
 
 void Completer::on_read_response(const Inbound& in) {
   const Psn psn = in.view.bth.psn;
   Requester& requester = qp_.requester();
-  if (!requester.is_outstanding(psn)) {
-    ++qp_.counters().rx_ghost_acknowledge;
-    return;
-  }
-  // A response acknowledges all requests before it (IBTA 9.7.5.1.2).
-  const Psn before = requester.unacked_psn();
-  if (psn != before && !complete_through(psn - 1)) {
-    if (requester.unacked_psn() != before) note_progress(in.now);
-    return on_implied_nak(in.now);
-  }
-  const SendWqe* wqe = requester.oldest();
-  if (wqe == nullptr || wqe->opcode != WrOpcode::kRdmaRead || psn.before(wqe->first_psn)) {
-    ++qp_.counters().rx_ghost_acknowledge;
-    return;
-  }
+  const SendWqe* wqe = take_response(in);
+  if (wqe == nullptr) return;
+  if (wqe->opcode != WrOpcode::kRdmaRead || !position_fits(*in.view.info, *wqe, psn)) return on_bad_response();
   const bool is_last = psn == wqe->last_psn;
   const std::uint32_t offset = static_cast<std::uint32_t>(psn.distance_from(wqe->first_psn)) << qp_.mtu_shift();
-  if (in.view.payload_bytes != (is_last ? wqe->length - offset : qp_.mtu())) return fail_oldest(WcStatus::kBadRespErr);
+  if (in.view.payload_bytes != (is_last ? wqe->length - offset : qp_.mtu())) return on_bad_response();
   SgeCursor cursor;
   cursor.seek(wqe->sges(), wqe->num_sge, offset);
   if (!cursor.scatter(qp_.env().keys, qp_.pd(), wqe->sges(), wqe->num_sge, in.payload, in.view.payload_bytes))
@@ -216,20 +242,9 @@ void Completer::on_read_response(const Inbound& in) {
 void Completer::on_atomic_response(const Inbound& in) {
   const Psn psn = in.view.bth.psn;
   Requester& requester = qp_.requester();
-  if (!requester.is_outstanding(psn)) {
-    ++qp_.counters().rx_ghost_acknowledge;
-    return;
-  }
-  const Psn before = requester.unacked_psn();
-  if (psn != before && !complete_through(psn - 1)) {
-    if (requester.unacked_psn() != before) note_progress(in.now);
-    return on_implied_nak(in.now);
-  }
-  const SendWqe* wqe = requester.oldest();
-  if (wqe == nullptr || wqe->first_psn != psn || wqe->opcode == WrOpcode::kRdmaRead || !wqe->is_read_or_atomic()) {
-    ++qp_.counters().rx_ghost_acknowledge;
-    return;
-  }
+  const SendWqe* wqe = take_response(in);
+  if (wqe == nullptr) return;
+  if (!wqe->is_read_or_atomic() || wqe->opcode == WrOpcode::kRdmaRead) return on_bad_response();
   const std::uint64_t original = in.view.atomic_ack_eth().original;
   SgeCursor cursor;
   if (!cursor.scatter(qp_.env().keys, qp_.pd(), wqe->sges(), wqe->num_sge,

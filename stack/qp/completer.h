@@ -6,6 +6,7 @@
 #include "stack/base/types.h"
 #include "stack/qp/inbound.h"
 #include "stack/queues/send_queue.h"
+#include "stack/wire/aeth.h"
 
 namespace roci {
 
@@ -48,7 +49,11 @@ class Completer {
   void on_implied_nak(Instant now);
   void on_rnr_nak(Psn psn, std::uint8_t timer_code, Instant now);
   void on_sequence_nak(Psn psn, Instant now);
-  void on_fatal_nak(Psn psn, std::uint8_t code);
+  void on_fatal_nak(NakCode code);
+  void on_bad_response();
+  /// The WQE that a response is for, all before it complete; null if there is nothing more to do.
+  SendWqe* take_response(const Inbound& in);
+  bool position_fits(const OpcodeInfo& info, const SendWqe& wqe, Psn psn) const;
   bool use_retry();
   Duration timeout() const;
 

@@ -18,6 +18,7 @@ std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu_shift) {
 void Requester::start(Psn first_psn) {
   next_psn_ = unacked_psn_ = end_psn_ = first_psn;
   last_ack_request_ = first_psn - 1;
+  read_resumed_at_ = first_psn - 1;
   next_index_ = started_end_ = qp_.sq().head();
   ssn_base_ = next_index_ - 1;
   credits_.reset();
@@ -155,6 +156,7 @@ std::uint32_t Requester::build_read(const SendWqe& wqe, const Route& route, std:
   const std::uint32_t packets = std::min(missing_packets, part - (next_offset_ >> qp_.mtu_shift()) % part);
   // A further part is one more message to the responder, which counts it in its MSN.
   if (next_offset_ > 0 && next_psn_ == end_psn_) --ssn_base_;
+  if (next_offset_ > 0) read_resumed_at_ = next_psn_;
   const std::uint32_t bytes = packets == missing_packets ? wqe.length - next_offset_ : packets << qp_.mtu_shift();
   Reth{.va = wqe.remote_addr + next_offset_, .rkey = wqe.rkey, .dma_length = bytes}.write(out);
   next_psn_ = next_psn_ + packets;

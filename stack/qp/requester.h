@@ -44,6 +44,8 @@ class Requester {
   Psn next_psn() const { return next_psn_; }
   /// Since the QP was made.
   std::uint64_t retransmitted_packets() const { return retransmitted_packets_; }
+  /// Where the latest READ request began that did not begin with its WQE.
+  Psn read_resumed_at() const { return read_resumed_at_; }
   /// True if an answer was asked for, by an AckReq bit or a READ or atomic, that has not come. While it is false there
   /// is more to send, so that one will be.
   bool awaits_answer() const { return !last_ack_request_.before(unacked_psn_) && last_ack_request_.before(next_psn_); }
@@ -108,6 +110,7 @@ class Requester {
   Psn unacked_psn_;
   Psn end_psn_;
   Psn last_ack_request_;
+  Psn read_resumed_at_;
   SendCredits credits_;
   SgeCursor cursor_;
   std::uint64_t retransmitted_packets_ = 0;

@@ -43,6 +43,12 @@ inline constexpr std::uint8_t kNoCreditLimit = 31;
 
 constexpr AethKind aeth_kind(std::uint8_t syndrome) { return static_cast<AethKind>(syndrome >> 5 & 3); }
 constexpr std::uint8_t aeth_value(std::uint8_t syndrome) { return syndrome & 0x1f; }
+/// True for a syndrome that says nothing (IBTA tables 43 and 46).
+constexpr bool is_reserved_syndrome(std::uint8_t syndrome) {
+  const AethKind kind = aeth_kind(syndrome);
+  return kind == AethKind::kReserved ||
+         (kind == AethKind::kNak && aeth_value(syndrome) > static_cast<std::uint8_t>(NakCode::kInvalidRdRequest));
+}
 constexpr std::uint8_t ack_syndrome(std::uint8_t credit_code) { return credit_code; }
 constexpr std::uint8_t rnr_nak_syndrome(std::uint8_t timer_code) {
   return static_cast<std::uint8_t>(1u << 5 | timer_code);
