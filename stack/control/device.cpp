@@ -185,7 +185,6 @@ int Device::create_srq(Pd* pd, const SrqInit& init, Srq** srq) {
   auto* made = new Srq(init.max_wr, init.max_sge);
   made->pd = pd;
   made->user_ = init.user;
-  made->limit = init.limit;
   ++pd->users;
   ++srqs_;
   *srq = made;

@@ -70,7 +70,6 @@ struct QpInit {
 struct SrqInit {
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
-  std::uint32_t limit = 0;
   void* user = nullptr;
 };
 

@@ -29,7 +29,9 @@ std::int64_t SendQueue::message_bytes(const SendRequest& request) const {
   for (std::uint32_t i = 0; i < request.num_sge; ++i) length += request.sges[i].length;
   if (length > kMaxMessageBytes) return -1;
   const bool is_inline = (request.flags & kSendInline) != 0;
-  if (is_inline ? length > max_inline_bytes_ : request.num_sge > max_sge_) return -1;
+  // Inline data that was gathered already is one element, on a queue for none as well.
+  if (request.num_sge > (is_inline ? std::max(max_sge_, 1u) : max_sge_)) return -1;
+  if (is_inline && length > max_inline_bytes_) return -1;
   // What an atomic fetches needs its place before the other end is changed.
   const bool is_atomic = request.opcode == WrOpcode::kAtomicCmpSwp || request.opcode == WrOpcode::kAtomicFetchAdd;
   if (is_atomic && length < kAtomicBytes) return -1;

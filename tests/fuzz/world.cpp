@@ -62,8 +62,9 @@ World::World(Input& input) {
   is_v4_ = (bits & 8) == 0;
   for (Pd*& pd : pds_) require(device_->alloc_pd(&pd) == 0, "a PD can be had");
   require(device_->create_cq((bits & 4) != 0 ? kSmallCqEntries : kCqEntries, nullptr, &cq_) == 0, "a CQ can be had");
-  require(device_->create_srq(pds_[0], {.max_wr = kQueueEntries, .max_sge = kMostElements, .limit = 2}, &srq_) == 0,
+  require(device_->create_srq(pds_[0], {.max_wr = kQueueEntries, .max_sge = kMostElements}, &srq_) == 0,
           "an SRQ can be had");
+  require(device_->modify_srq(srq_, 2) == 0, "an SRQ has a limit");
   for (std::size_t i = 0; i < kRegions; ++i) {
     const std::uint8_t length_code = input.u8();
     const std::uint8_t access = input.u8();

@@ -1,4 +1,5 @@
 // Queue pairs: creation, attributes, states.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +14,8 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr_ex* attr) {
   ibv_context* context = pd->context;
   if (is_detached(context)) return fail_with<ibv_qp>(EIO);
   if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return fail_with<ibv_qp>(EINVAL);
+  if (attr->send_cq->context != context || attr->recv_cq->context != context) return fail_with<ibv_qp>(EINVAL);
+  if (attr->srq != nullptr && attr->srq->context != context) return fail_with<ibv_qp>(EINVAL);
   if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
     return fail_with<ibv_qp>(EOPNOTSUPP);
   auto* shim = new ShimQp{};
@@ -52,10 +55,19 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr_ex* attr) {
   return &base;
 }
 
+/// A client's enum as our narrower one: what does not fit is as wrong as 255.
+template <class Ours, class Theirs>
+Ours narrow(const Theirs& value) {
+  unsigned number = 0;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return static_cast<Ours>(static_cast<std::uint8_t>(std::min(number, 0xffu)));
+}
+
 QpAttr make_attr(const ibv_qp_attr& attr, const AddressVector& av) {
-  return {.state = static_cast<QpState>(attr.qp_state),
-          .cur_state = static_cast<QpState>(attr.cur_qp_state),
-          .path_mtu = static_cast<std::uint8_t>(attr.path_mtu),
+  return {.state = narrow<QpState>(attr.qp_state),
+          .cur_state = narrow<QpState>(attr.cur_qp_state),
+          .path_mtu = narrow<std::uint8_t>(attr.path_mtu),
           .qkey = attr.qkey,
           .rq_psn = Psn(attr.rq_psn),
           .sq_psn = Psn(attr.sq_psn),

@@ -11,7 +11,8 @@ namespace {
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr* attr) {
   if (is_detached(pd->context)) return fail_with<ibv_srq>(EIO);
   auto* shim = new ShimSrq{};
-  const SrqInit init{.max_wr = attr->max_wr, .max_sge = attr->max_sge, .limit = attr->srq_limit, .user = shim};
+  // The limit is none of creation's business: programs leave anything there.
+  const SrqInit init{.max_wr = attr->max_wr, .max_sge = attr->max_sge, .user = shim};
   if (const int error = device_of(pd->context).create_srq(from(pd)->pd, init, &shim->srq); error != 0) {
     delete shim;
     return fail_with<ibv_srq>(error);
