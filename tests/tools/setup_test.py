@@ -17,7 +17,7 @@ ONE_MISSING = ALL_INSTALLED + " | grep -v '^meson '"
 ONE_REMOVED = ALL_INSTALLED + " | sed 's/^meson installed/meson config-files/'"
 
 
-def run_setup(dpkg_query, apt_get="true"):
+def run_setup(dpkg_query, apt_get="true", arguments=()):
     """(result, lines of apt-get's arguments) with these bodies for the two commands."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -31,7 +31,7 @@ def run_setup(dpkg_query, apt_get="true"):
             (root / name).write_text(f"#!/bin/sh\n{body}\n")
             (root / name).chmod(0o755)
         result = subprocess.run(
-            [SETUP],
+            [SETUP, *arguments],
             env={"PATH": f"{root}:/usr/bin:/bin"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -52,6 +52,20 @@ def test_one_missing__only_that_is_installed():
         tap.check_equal((result.returncode, result.stderr, len(calls)), (0, "", 2), "status, errors, calls")
         tap.check_equal(calls[0].split()[-1], "update", "first call")
         tap.check(calls[1].endswith("install --yes --no-install-recommends meson"), calls[1])
+
+
+def test_soak__the_long_tests_have_packages_of_their_own():
+    no_clang = ALL_INSTALLED + " | grep -v clang"
+    result, calls = run_setup(no_clang)
+    tap.check_equal((result.returncode, calls), (0, []), "without --soak")
+    result, calls = run_setup(no_clang, arguments=["--soak"])
+    tap.check_equal((result.returncode, result.stderr), (0, ""), "with --soak")
+    tap.check(calls[1].endswith(" clang-14 libclang-rt-14-dev"), calls[1])
+
+
+def test_unknown_argument__is_refused():
+    result, calls = run_setup(ONE_MISSING, arguments=["--everything"])
+    tap.check_equal((result.returncode, calls), (2, []))
 
 
 def test_apt_fails__its_words_are_shown():
