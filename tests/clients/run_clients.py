@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
+import unreliable  # noqa: E402
 from pair import End, Pair, free_port  # noqa: E402
 from tap import check  # noqa: E402
 
@@ -111,16 +112,16 @@ def verify(flags, run_flags=()):
 
 def pingpong(program, flags, run_flags=()):
     needs(program)
-    if "-s" not in flags:
+    if "-s" not in flags and program in ("ibv_rc_pingpong", "ibv_srq_pingpong"):
         flags = ["-c", *flags]
     with Pair(ROCI, program, ["-g", 0, *flags], server_run=run_flags, client_run=run_flags) as pair:
         pair.finish(HANG_SECONDS)
         check("iters in" in pair.client.text(), pair.explain())
 
 
-def single(command, *wanted):
+def single(command, *wanted, run_flags=()):
     needs(command[0])
-    end = End(ROCI, f"cable:test.{os.getpid()}.single", command)
+    end = End(ROCI, f"cable:test.{os.getpid()}.single", command, run_flags)
     try:
         check(end.wait(HANG_SECONDS) == 0, end.text())
         for text in wanted:
@@ -232,10 +233,23 @@ def fixed_addresses():
         pair.finish(HANG_SECONDS)
 
 
+def four_gids():
+    """Two addresses of each kind: each is a GID, all are RoCE v2, and the last works too."""
+    ours, theirs = unreliable.ADDRESSES
+    single(["ibv_devinfo", "-v"], "GID[  3]", "fd18::92, RoCE v2", run_flags=ours)
+    for transport in ("rc", "uc", "ud"):
+        for gid in (1, 3):
+            with Pair(ROCI, VERIFY, ["-c", transport, "-x", gid, "-n", 64], server_run=ours,
+                      client_run=theirs) as pair:
+                pair.finish(HANG_SECONDS)
+
+
 def one_host():
     """Two processes that are one host: one address, told apart by QPN."""
-    with Pair(ROCI, VERIFY, ["-b"], server_run=["--host", "alpha"], client_run=["--host", "alpha"]) as pair:
-        pair.finish(HANG_SECONDS)
+    for transport in ("rc", "uc", "ud"):
+        flags = ["-c", transport, "-b"]
+        with Pair(ROCI, VERIFY, flags, server_run=["--host", "alpha"], client_run=["--host", "alpha"]) as pair:
+            pair.finish(HANG_SECONDS)
 
 
 def capture():
@@ -268,6 +282,16 @@ def decoded_by_tshark(file):
     check(directions == {1, 2}, f"directions {directions}")
 
 
+def unreliable_cases():
+    for program, flags in unreliable.PINGPONG:
+        yield f"{program} {' '.join(map(str, flags))}".strip(), lambda p=program, f=flags: pingpong(p, f)
+    for title, flags in unreliable.VERIFY.items():
+        yield f"every byte: {title}", lambda f=flags: verify(f)
+    for program, flags in unreliable.PERFTEST:
+        yield f"{program} {' '.join(map(str, flags))}", lambda p=program, f=flags: perftest(p, f)
+    yield "two addresses of each kind", four_gids
+
+
 def cases():
     yield "ibv_devices", lambda: single(["ibv_devices"], "roci0")
     yield "ibv_devinfo -v", lambda: single(["ibv_devinfo", "-v"], "PORT_ACTIVE", "::ffff:198.18.0.1", "RoCE v2")
@@ -293,6 +317,7 @@ def cases():
         title = f"{program} {' '.join(flags)}".strip()
         run = [*flags, "-m", 4096, "-n", 1000 if program == "ibv_rc_pingpong" else 100000]
         yield f"{title}: 5 % lost", lambda p=program, f=run: with_faults(EARLY_LOSS, pingpong, p, f)
+    yield from unreliable_cases()
     yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
     yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
     yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")

@@ -35,6 +35,9 @@ std::uint8_t pattern(std::uint64_t key, std::size_t offset) {
   return static_cast<std::uint8_t>((x ^ x >> 31) >> (offset % 8 * 8));
 }
 
+/// A Q_Key with this bit is replaced by the QP's own (IBTA 10.2.5), which is the peer's too.
+constexpr std::uint32_t kOwnQkey = 0x8000'0000;
+
 constexpr std::uint8_t kStale = 0xa5;
 constexpr std::uint8_t kGuard = 0x5a;
 
@@ -80,6 +83,8 @@ class Run {
     Plan plan{};
     do plan.operation = static_cast<Operation>(random() % kOperations);
     while ((options_.enabled >> plan.operation & 1) == 0);
+    // Without acknowledgements only a completion at the other end tells that all before it has arrived.
+    if (options_.transport == Transport::kUc && is_last_of_round(operation)) plan.operation = kWriteImm;
     plan.bytes = is_atomic(plan.operation) ? 8 : draw_bytes(random);
     plan.is_inline = plan.operation != kRead && !is_atomic(plan.operation) && plan.bytes <= options_.inline_bytes &&
                      random() % 2 == 0;
@@ -96,13 +101,19 @@ class Run {
     return plan;
   }
 
+  bool is_last_of_round(std::uint32_t operation) const {
+    return operation % options_.batch == options_.batch - 1 || operation == options_.operations - 1;
+  }
+
   std::uint32_t draw_bytes(std::mt19937_64& random) const {
     if (options_.fixed_bytes != UINT32_MAX) return options_.fixed_bytes;
     const std::uint32_t mtu = end_.mtu_bytes;
+    // A datagram is one packet.
+    const std::uint32_t max_bytes = end_.is_datagram() ? std::min(options_.max_bytes, mtu) : options_.max_bytes;
     const std::array<std::uint32_t, 8> edges{0, 1, 2, 3, mtu - 1, mtu, mtu + 1, 4 * mtu};
-    const std::uint32_t bytes = random() % 3 == 0 ? edges[random() % edges.size()]
-                                                  : static_cast<std::uint32_t>(random() % (options_.max_bytes + 1));
-    return std::min(bytes, options_.max_bytes);
+    const std::uint32_t bytes =
+        random() % 3 == 0 ? edges[random() % edges.size()] : static_cast<std::uint32_t>(random() % (max_bytes + 1));
+    return std::min(bytes, max_bytes);
   }
 
   bool initiates(bool client) const { return client || options_.both_directions; }
@@ -182,6 +193,10 @@ class Run {
     Plan reversed = plan;
     std::reverse(reversed.parts.begin(), reversed.parts.end());
     std::vector<ibv_sge> sges = elements(end_.data(1, qp, slot), reversed);
+    if (end_.is_datagram())
+      sges.insert(
+          sges.begin(),
+          {.addr = reinterpret_cast<std::uint64_t>(end_.grh(qp, slot)), .length = kGrhBytes, .lkey = end_.mr->lkey});
     ibv_recv_wr wr{.wr_id = operation,
                    .next = nullptr,
                    .sg_list = sges.data(),
@@ -203,7 +218,11 @@ class Run {
     wr.opcode = kOpcodes[plan.operation];
     wr.send_flags = (signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) | (plan.is_inline ? unsigned{IBV_SEND_INLINE} : 0u);
     wr.imm_data = plan.imm;
-    if (is_atomic(plan.operation)) {
+    if (end_.is_datagram()) {
+      wr.wr.ud.ah = end_.ah;
+      wr.wr.ud.remote_qpn = end_.remote_qpns[qp];
+      wr.wr.ud.remote_qkey = kOwnQkey;
+    } else if (is_atomic(plan.operation)) {
       wr.wr.atomic.remote_addr = end_.remote_address(qp, slot);
       wr.wr.atomic.rkey = end_.remote_keys[qp];
       wr.wr.atomic.compare_add = compare_add(qp, operation, plan);
@@ -308,7 +327,12 @@ class Run {
     if (is_receive) opcode = plan.operation == kWriteImm ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
     if (wc.opcode != opcode) complain(&errors_, "QP %u: opcode %d instead of %d", qp, wc.opcode, opcode);
     if (!is_receive) return;
-    if (wc.byte_len != plan.bytes) complain(&errors_, "QP %u: byte_len %u instead of %u", qp, wc.byte_len, plan.bytes);
+    const auto bytes = static_cast<std::uint32_t>(plan.bytes + (end_.is_datagram() ? kGrhBytes : 0));
+    if (wc.byte_len != bytes) complain(&errors_, "QP %u: byte_len %u instead of %u", qp, wc.byte_len, bytes);
+    const bool told_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
+    std::uint8_t* grh = end_.grh(qp, static_cast<std::uint32_t>(wc.wr_id) % options_.batch);
+    if (told_grh != end_.is_datagram() || (told_grh && !end_.is_from_peer(wc, grh, qp)))
+      complain(&errors_, "QP %u: not from the peer, or no header that says so", qp);
     const bool told_imm = (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
     if (told_imm != has_imm(plan.operation) || (told_imm && wc.imm_data != plan.imm))
       complain(&errors_, "QP %u: immediate 0x%x (%d) instead of 0x%x", qp, wc.imm_data, told_imm, plan.imm);

@@ -20,6 +20,20 @@ namespace {
 
 constexpr int kRemoteRights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
+ibv_qp_type type_of(Transport transport) {
+  switch (transport) {
+    case Transport::kUc:
+      return IBV_QPT_UC;
+    case Transport::kUd:
+      return IBV_QPT_UD;
+    default:
+      return IBV_QPT_RC;
+  }
+}
+
+/// Of datagrams.
+constexpr std::uint32_t kQkey = 0x5eed;
+
 void print(const char* format, va_list arguments) {
   std::fputs("verify: ", stderr);
   std::vfprintf(stderr, format, arguments);
@@ -82,7 +96,7 @@ void Peer::exchange(const void* ours, void* theirs, std::size_t bytes) {
 
 Endpoint::Endpoint(const Options& wanted, Peer& to) : options(wanted), peer(to) {
   slot_bytes_ = (options.max_bytes + 2 * kGuardBytes + 71) / 64 * 64;
-  memory.resize(std::size_t{2} * options.qps * options.batch * slot_bytes_);
+  memory.resize(std::size_t{options.qps} * options.batch * (2 * slot_bytes_ + kGrhBytes));
   open_device();
   create_objects();
   connect();
@@ -91,6 +105,7 @@ Endpoint::Endpoint(const Options& wanted, Peer& to) : options(wanted), peer(to) 
 Endpoint::~Endpoint() {
   for (ibv_mw* window : windows) ibv_dealloc_mw(window);
   for (ibv_qp* qp : qps) ibv_destroy_qp(qp);
+  if (ah != nullptr) ibv_destroy_ah(ah);
   ibv_dereg_mr(mr);
   ibv_destroy_cq(cq);
   if (channel != nullptr) ibv_destroy_comp_channel(channel);
@@ -131,8 +146,10 @@ void Endpoint::create_objects() {
   for (std::uint32_t i = 0; i < options.qps; ++i) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
-    init.cap = {options.batch, options.batch, options.max_sges, options.max_sges, options.inline_bytes};
-    init.qp_type = IBV_QPT_RC;
+    // A datagram's header has an element of its own.
+    const std::uint32_t receive_sges = options.max_sges + (is_datagram() ? 1 : 0);
+    init.cap = {options.batch, options.batch, options.max_sges, receive_sges, options.inline_bytes};
+    init.qp_type = type_of(options.transport);
     qps.push_back(ibv_create_qp(pd, &init));
     if (qps.back() == nullptr) fail("create_qp: %s", std::strerror(errno));
     if (options.window_type == 0) continue;
@@ -153,43 +170,20 @@ void Endpoint::connect() {
   peer.exchange(&ours, &theirs, sizeof ours);
   remote_base = theirs.base;
   remote_keys.assign(options.qps, theirs.key);
+  remote_gid_ = theirs.gid;
   for (std::uint32_t i = 0; i < options.qps; ++i) {
     // First PSNs near the wrap on every other QP.
     const std::uint32_t our_psn = i % 2 == 0 ? 0xfffff0 + i : 1000 * i;
     const std::uint32_t ours_of_qp[2] = {qps[i]->qp_num, our_psn & 0xffffff};
     std::uint32_t theirs_of_qp[2];
     peer.exchange(ours_of_qp, theirs_of_qp, sizeof ours_of_qp);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qp_access_flags = kRemoteRights;
-    int error = ibv_modify_qp(qps[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-    if (error != 0) fail("INIT: %s", std::strerror(error));
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = mtu_;
-    attr.dest_qp_num = theirs_of_qp[0];
-    attr.rq_psn = theirs_of_qp[1];
-    attr.max_dest_rd_atomic = 8;
-    attr.min_rnr_timer = 12;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.dgid = theirs.gid;
-    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
-    attr.ah_attr.grh.hop_limit = 64;
-    error = ibv_modify_qp(qps[i], &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    if (error != 0) fail("RTR: %s", std::strerror(error));
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = static_cast<std::uint8_t>(options.timeout_code);
-    attr.retry_cnt = 7;
-    attr.rnr_retry = 7;
-    attr.sq_psn = ours_of_qp[1];
-    attr.max_rd_atomic = 8;
-    error = ibv_modify_qp(
-        qps[i], &attr,
-        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-    if (error != 0) fail("RTS: %s", std::strerror(error));
+    remote_qpns.push_back(theirs_of_qp[0]);
+    bring_up(qps[i], ours_of_qp[1], theirs_of_qp[0], theirs_of_qp[1]);
+  }
+  if (is_datagram()) {
+    ibv_ah_attr attr = path();
+    ah = ibv_create_ah(pd, &attr);
+    if (ah == nullptr) fail("create_ah: %s", std::strerror(errno));
   }
   peer.barrier();
 }
@@ -231,6 +225,56 @@ void Endpoint::bind_windows() {
   windows_are_bound_ = true;
   for (std::uint32_t i = 0; i < options.qps; ++i)
     peer.exchange(&windows[i]->rkey, &remote_keys[i], sizeof remote_keys[i]);
+}
+
+ibv_ah_attr Endpoint::path() const {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid = remote_gid_;
+  attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
+  attr.grh.hop_limit = 64;
+  return attr;
+}
+
+void Endpoint::bring_up(ibv_qp* qp, std::uint32_t our_psn, std::uint32_t their_qpn, std::uint32_t their_psn) {
+  const bool is_rc = options.transport == Transport::kRc;
+  const auto move = [qp](ibv_qp_attr& attr, ibv_qp_state state, int mask, const char* name) {
+    attr.qp_state = state;
+    if (const int error = ibv_modify_qp(qp, &attr, IBV_QP_STATE | mask); error != 0)
+      fail("%s: %s", name, std::strerror(error));
+  };
+  ibv_qp_attr attr{};
+  attr.port_num = 1;
+  attr.qkey = kQkey;
+  attr.qp_access_flags = kRemoteRights;
+  move(attr, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | (is_datagram() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS),
+       "INIT");
+  attr.path_mtu = mtu_;
+  attr.dest_qp_num = their_qpn;
+  attr.rq_psn = their_psn;
+  attr.max_dest_rd_atomic = 8;
+  attr.min_rnr_timer = 12;
+  attr.ah_attr = path();
+  const int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  move(attr, IBV_QPS_RTR,
+       (is_datagram() ? 0 : connected) | (is_rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0), "RTR");
+  attr.timeout = static_cast<std::uint8_t>(options.timeout_code);
+  attr.retry_cnt = 7;
+  attr.rnr_retry = 7;
+  attr.sq_psn = our_psn;
+  attr.max_rd_atomic = 8;
+  const int reliable = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  move(attr, IBV_QPS_RTS, IBV_QP_SQ_PSN | (is_rc ? reliable : 0), "RTS");
+}
+
+bool Endpoint::is_from_peer(const ibv_wc& wc, std::uint8_t* grh, std::uint32_t qp) const {
+  ibv_wc copy = wc;
+  ibv_ah_attr back{};
+  return wc.src_qp == remote_qpns[qp] &&
+         ibv_init_ah_from_wc(context, 1, &copy, reinterpret_cast<ibv_grh*>(grh), &back) == 0 &&
+         std::memcmp(back.grh.dgid.raw, remote_gid_.raw, sizeof remote_gid_.raw) == 0 &&
+         back.grh.sgid_index == gid_index_;
 }
 
 std::vector<ibv_wc> Endpoint::wait_for_completions() {

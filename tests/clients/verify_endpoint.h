@@ -40,6 +40,8 @@ class Peer {
 
 /// Memory of one QP: a slot an operation of a batch, with guards around the data.
 constexpr std::size_t kGuardBytes = 64;
+/// What comes in front of a datagram.
+constexpr std::size_t kGrhBytes = 40;
 
 struct Endpoint {
   Endpoint(const Options& options, Peer& peer);
@@ -62,6 +64,13 @@ struct Endpoint {
   }
   /// Binds the windows anew and learns the keys of the peer's; nothing else may be under way.
   void bind_windows();
+  /// Where the header of a datagram goes that is received into slot `slot` of QP `qp`.
+  std::uint8_t* grh(std::uint32_t qp, std::uint32_t slot) {
+    return memory.data() + area_offset(2, 0, 0) - kGuardBytes + (std::size_t{qp} * options.batch + slot) * kGrhBytes;
+  }
+  bool is_datagram() const { return options.transport == Transport::kUd; }
+  /// True if the completion, of a receive, and the header at `grh` tell that the peer's QP sent the datagram.
+  bool is_from_peer(const ibv_wc& wc, std::uint8_t* grh, std::uint32_t qp) const;
   /// Waits for completions, by polling or by events; at least one.
   std::vector<ibv_wc> wait_for_completions();
 
@@ -75,6 +84,8 @@ struct Endpoint {
   ibv_mr* mr = nullptr;
   std::vector<ibv_qp*> qps;
   std::vector<ibv_mw*> windows;  ///< one for each QP
+  std::vector<std::uint32_t> remote_qpns;
+  ibv_ah* ah = nullptr;  ///< of datagrams
   std::uint64_t remote_base = 0;
   std::vector<std::uint32_t> remote_keys;  ///< by QP
   std::uint32_t mtu_bytes = 0;
@@ -84,11 +95,14 @@ struct Endpoint {
   void create_objects();
   void connect();
   void bind_window(std::uint32_t qp);
+  void bring_up(ibv_qp* qp, std::uint32_t our_psn, std::uint32_t their_qpn, std::uint32_t their_psn);
+  ibv_ah_attr path() const;
 
   bool windows_are_bound_ = false;
   std::size_t slot_bytes_ = 0;
   int gid_index_ = 0;
   ibv_gid gid_{};
+  ibv_gid remote_gid_{};
   ibv_mtu mtu_{};
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: roci-verify [options] [SERVER] [+ [options] [SERVER]]...\n"
+    "  -c rc|uc|ud (what can do less does of --ops what it can)\n"
     "  -p PORT  -x GID  -q QPS  -l CHAIN  -d BATCH  -n OPERATIONS  -s BYTES (all of this size)  -S MAXBYTES\n"
     "  -g SGES  -m MTU  -I INLINE  -e (events)  -b (both directions)  -u TIMEOUT\n"
     "  --ops send,sendimm,write,writeimm,read,cas,add  --seed N  --patience SECONDS\n"
@@ -36,6 +37,26 @@ std::uint32_t parse_operations(const char* text) {
     enabled |= 1u << found;
   }
   return enabled;
+}
+
+Transport parse_transport(const char* text) {
+  if (std::strcmp(text, "rc") == 0) return Transport::kRc;
+  if (std::strcmp(text, "uc") == 0) return Transport::kUc;
+  if (std::strcmp(text, "ud") == 0) return Transport::kUd;
+  usage();
+}
+
+/// A bit for each Operation.
+std::uint32_t operations_of(Transport transport) {
+  constexpr std::uint32_t kSends = 1u << kSend | 1u << kSendImm;
+  switch (transport) {
+    case Transport::kUc:
+      return kSends | 1u << kWrite | 1u << kWriteImm;
+    case Transport::kUd:
+      return kSends;
+    default:
+      return UINT32_MAX;
+  }
 }
 
 enum { kOps = 256, kSeed, kPatience, kLinger, kReceiveAfter, kWindows, kFor };
@@ -86,12 +107,15 @@ Options parse_options(int argc, char** argv) {
   Options options;
   optind = 0;  // the parser starts afresh for each job
   const auto number = [] { return static_cast<std::uint32_t>(std::strtoul(optarg, nullptr, 0)); };
-  for (int c; (c = getopt_long(argc, argv, "p:x:q:l:d:n:s:S:g:m:I:u:eb", kLong, nullptr)) != -1;) {
+  for (int c; (c = getopt_long(argc, argv, "c:p:x:q:l:d:n:s:S:g:m:I:u:eb", kLong, nullptr)) != -1;) {
     if (std::uint32_t* value = number_of(c, options); value != nullptr) {
       *value = number();
       continue;
     }
     switch (c) {
+      case 'c':
+        options.transport = parse_transport(optarg);
+        break;
       case 'p':
         options.port = static_cast<int>(number());
         break;
@@ -123,9 +147,11 @@ Options parse_options(int argc, char** argv) {
         usage();
     }
   }
+  options.enabled &= operations_of(options.transport);
+  if (options.enabled == 0) usage();
   if (optind < argc) options.server = argv[optind++];
   if (optind < argc || options.qps == 0 || options.chain == 0 || options.batch == 0 || options.max_sges == 0) usage();
-  if (options.window_type > 2) usage();
+  if (options.window_type > (options.transport == Transport::kRc ? 2u : 0u)) usage();
   return options;
 }
 

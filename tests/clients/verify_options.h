@@ -8,10 +8,13 @@ namespace verify {
 
 enum Operation : std::uint32_t { kSend, kSendImm, kWrite, kWriteImm, kRead, kCompareSwap, kFetchAdd, kOperations };
 
+enum class Transport { kRc, kUc, kUd };
+
 struct Options {
   std::string server;  ///< empty: be the server
   int port = 18515;
   int gid_index = -1;  ///< -1: the first IPv4 one
+  Transport transport = Transport::kRc;
   std::uint32_t qps = 1;
   std::uint32_t chain = 1;         ///< work requests a call of ibv_post_send
   std::uint32_t batch = 16;        ///< operations of a QP between two looks at memory

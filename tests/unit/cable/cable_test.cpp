@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -212,11 +213,15 @@ std::uint32_t receive(CablePort& port) {
   }
 }
 
-/// Joins, and says each value that it receives.
-Process::Body receiver(const std::string& name) {
-  return [name](Process& self) {
+const IpAddress kGroup = IpAddress::v4(0xefff0203);
+const IpAddress kOtherGroup = IpAddress::v4(0xefff0204);
+
+/// Joins, the groups too, and says each value that it receives.
+Process::Body receiver(const std::string& name, const std::vector<IpAddress>& groups = {}) {
+  return [name, groups](Process& self) {
     std::string error;
     auto port = CablePort::open({.name = name}, &error);
+    for (const IpAddress& group : groups) port->join_group(group);
     self.say("ready");
     for (;;) self.say(std::to_string(receive(*port)));
   };
@@ -285,6 +290,76 @@ TEST(Cable, loopback__frames_to_the_own_address_come_back) {
     ASSERT_TRUE(send(*port, *route, i));
     ASSERT_EQ(receive(*port), i);
   }
+}
+
+TEST(Cable, group__every_end_that_hears_it_gets_a_copy_and_no_other) {
+  const std::string name = cable_name();
+  std::string error;
+  auto port = CablePort::open({.name = name}, &error);
+  ASSERT_NE(port, nullptr) << error;
+  port->join_group(kGroup);
+  Route* route = port->acquire_route(kGroup, Qpn{0xffffff});
+  // RFC 1112, section 6.4.
+  const std::array<std::uint8_t, 6> mac{0x01, 0x00, 0x5e, 0x7f, 0x02, 0x03};
+  EXPECT_EQ(std::memcmp(route->l2.data(), mac.data(), mac.size()), 0);
+  Process first(receiver(name, {kGroup, kGroup}));
+  Process second(receiver(name, {kGroup}));
+  Process stranger(receiver(name, {kOtherGroup}));
+  for (Process* process : {&first, &second, &stranger}) ASSERT_EQ(process->hear(), "ready");
+  // More than a ring holds.
+  for (std::uint32_t i = 0; i < 2 * cable::kSlots; ++i) {
+    ASSERT_TRUE(send(*port, *route, i));
+    ASSERT_EQ(receive(*port), i);
+    ASSERT_EQ(first.hear(), std::to_string(i));
+    ASSERT_EQ(second.hear(), std::to_string(i));
+  }
+  // Its first frame is of the group that it is in.
+  Route* other = port->acquire_route(kOtherGroup, Qpn{0xffffff});
+  ASSERT_TRUE(send(*port, *other, 77777));
+  EXPECT_EQ(stranger.hear(), "77777");
+  for (Process* process : {&first, &second, &stranger}) process->kill_hard();
+}
+
+TEST(Cable, group__waits_for_a_member_that_takes_nothing_but_not_for_ever) {
+  const std::string name = cable_name();
+  std::string error;
+  auto port = CablePort::open({.name = name}, &error);
+  ASSERT_NE(port, nullptr) << error;
+  Process sleeper([&name](Process& self) {
+    std::string reason;
+    auto own = CablePort::open({.name = name}, &reason);
+    own->join_group(kGroup);
+    self.say("ready");
+    self.hear();
+  });
+  ASSERT_EQ(sleeper.hear(), "ready");
+  Route* route = port->acquire_route(kGroup, Qpn{0xffffff});
+  std::uint32_t sent = 0;
+  while (send(*port, *route, sent)) ++sent;
+  EXPECT_EQ(sent, cable::kSlots) << "a full ring is back-pressure";
+  auto* counters = reinterpret_cast<CableCounters*>(port->counter_region().data() + port->counter_region().size());
+  EXPECT_EQ(counters->cable_tx_group_drops, 0u);
+  const Instant later = live_now() + seconds(10);
+  TxSlot slot;
+  port->begin_turn(later, TurnReason::kPost);
+  ASSERT_EQ(port->tx_reserve(*route, {&slot, 1}), 1u);
+  const std::uint32_t bytes = 64;
+  port->tx_commit(*route, {&bytes, 1});
+  port->end_turn(later);
+  EXPECT_EQ(counters->cable_tx_group_drops, 1u);
+}
+
+TEST(Cable, group__without_anybody_in_it_is_nobody) {
+  const std::string name = cable_name();
+  std::string error;
+  auto port = CablePort::open({.name = name}, &error);
+  ASSERT_NE(port, nullptr) << error;
+  Route* route = port->acquire_route(kGroup, Qpn{0xffffff});
+  port->join_group(kGroup);
+  port->leave_group(kGroup);
+  ASSERT_TRUE(send(*port, *route, 1));
+  auto* counters = reinterpret_cast<CableCounters*>(port->counter_region().data() + port->counter_region().size());
+  EXPECT_EQ(counters->cable_tx_no_peer_drops, 1u);
 }
 
 TEST(Cable, frames_published_before_a_peer_leaves_are_still_taken) {

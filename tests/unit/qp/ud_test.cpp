@@ -71,7 +71,8 @@ TEST(Ud, send__ipv4_header_lies_in_the_second_half_of_the_forty_bytes) {
 
 TEST(Ud, send__ipv6_header_fills_the_forty_bytes) {
   UdPair pair;
-  pair.ah = pair.make_ah({.dgid = UdPair::address_of(pair.b, 1), .flow_label = 0x12345, .sgid_index = 1});
+  pair.ah = pair.make_ah(
+      {.dgid = UdPair::address_of(pair.b, 1), .flow_label = 0x12345, .sgid_index = 1, .traffic_class = 0x62});
   pair.b.post_receive(7, pair.b.sge(0, 200));
   Frame sent;
   const Sge out = pair.a.sge(0, 30);
@@ -89,6 +90,8 @@ TEST(Ud, send__ipv6_header_fills_the_forty_bytes) {
   EXPECT_EQ(received[0].flags, kWcGrh | kWcWithImm);
   EXPECT_EQ(received[0].imm_or_rkey, 0xcafeu);
   EXPECT_TRUE(std::equal(sent.begin() + 14, sent.begin() + 54, pair.b.memory.begin()));
+  // Version 6, the traffic class, the flow label (RFC 8200, section 3).
+  EXPECT_EQ(load_be<std::uint32_t>(sent.data() + 14), 0x66212345u);
 }
 
 TEST(Ud, q_key__that_is_not_the_receivers_drops_the_datagram) {
