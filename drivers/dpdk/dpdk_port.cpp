@@ -36,6 +36,7 @@ struct DpdkPort::DpdkRoute : Route {
   IpAddress destination;
   std::uint32_t users = 0;
   bool is_self = false;
+  bool is_group = false;
   bool is_resolved = false;
   Instant wanted_since = kNever;  ///< since the first frame that found it unresolved
 };
@@ -97,8 +98,11 @@ void DpdkPort::resolve(DpdkRoute& route) {
                         .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
   const auto own = std::find(addresses_.begin(), addresses_.end(), route.destination);
   route.is_self = own != addresses_.end();
-  route.is_resolved = route.is_self;
-  if (route.is_self) {
+  route.is_group = route.destination.is_multicast();
+  route.is_resolved = route.is_self || route.is_group;
+  if (route.is_group) {
+    header.destination = multicast_mac(route.destination);
+  } else if (route.is_self) {
     header.destination = state_.mac;
   } else if (const auto hop = kernel_.next_hop(route.destination); hop.has_value()) {
     if (const auto mac = kernel_.resolve(*hop); mac.has_value()) {
@@ -130,6 +134,16 @@ Route* DpdkPort::acquire_route(const IpAddress& destination, Qpn) {
 void DpdkPort::release_route(Route* route) {
   auto* ours = static_cast<DpdkRoute*>(route);
   if (--ours->users == 0) std::erase_if(routes_, [ours](const auto& entry) { return entry.get() == ours; });
+}
+
+void DpdkPort::join_group(const IpAddress& group) {
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) holder_.set_membership(group, true);
+  groups_.push_back(group);
+}
+
+void DpdkPort::leave_group(const IpAddress& group) {
+  groups_.erase(std::find(groups_.begin(), groups_.end(), group));
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) holder_.set_membership(group, false);
 }
 
 /// What the kernel changed, and the neighbours that it did not know yet.
@@ -203,6 +217,8 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
   auto& ours = static_cast<DpdkRoute&>(route);
   const std::uint32_t reserved = std::exchange(reserved_count_, 0);
   const auto count = ours.is_resolved ? static_cast<std::uint32_t>(frame_bytes.size()) : 0;
+  if (ours.is_group && std::find(groups_.begin(), groups_.end(), ours.destination) != groups_.end())
+    copy_to_self(frame_bytes);
   FrameQueue& queue = ours.is_self ? to_self_ : to_device_;
   for (std::uint32_t i = 0; i < count; ++i) {
     rte_mbuf* frame = reserved_[i];
@@ -216,6 +232,20 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
     if (ours.wanted_since == kNever) ours.wanted_since = now_;
   }
   device_->free(reserved_.data() + count, reserved - count);
+}
+
+/// Of the reservation, to a group that this port hears too: the network does not bring it back. Without room there is
+/// no copy, as if it had been lost.
+void DpdkPort::copy_to_self(std::span<const std::uint32_t> frame_bytes) {
+  for (std::size_t i = 0; i < frame_bytes.size() && to_self_.room() > 0; ++i) {
+    rte_mbuf* copy = nullptr;
+    if (!device_->allocate(&copy, 1)) return;
+    std::memcpy(rte_pktmbuf_mtod(copy, std::byte*), rte_pktmbuf_mtod(reserved_[i], const std::byte*), frame_bytes[i]);
+    copy->data_len = static_cast<std::uint16_t>(frame_bytes[i]);
+    copy->pkt_len = frame_bytes[i];
+    to_self_.push(copy);
+    ++counters_.port_self_frames;
+  }
 }
 
 void DpdkPort::prepare_wait(bool) {}

@@ -48,6 +48,8 @@ class DpdkPort : public Port {
   PortAttributes attributes() const override;
   Route* acquire_route(const IpAddress& destination, Qpn dest_qpn) override;
   void release_route(Route* route) override;
+  void join_group(const IpAddress& group) override;
+  void leave_group(const IpAddress& group) override;
   void begin_turn(Instant now, TurnReason reason) override;
   void end_turn(Instant now) override;
   std::size_t rx_burst(std::span<RxFrame> out) override;
@@ -67,6 +69,7 @@ class DpdkPort : public Port {
   explicit DpdkPort(DpdkCounters& counters);
   bool open_netdev(const DpdkLinkConfig& config, std::string* error);
   void resolve(DpdkRoute& route);
+  void copy_to_self(std::span<const std::uint32_t> frame_bytes);
   void follow_kernel(Instant now);
   void flush();
 
@@ -76,6 +79,7 @@ class DpdkPort : public Port {
   PortHolder holder_;
   InterfaceState state_;
   std::vector<IpAddress> addresses_;
+  std::vector<IpAddress> groups_;  ///< multicast, joined; each as often as it was
   std::vector<std::unique_ptr<DpdkRoute>> routes_;
   Instant now_{};        ///< of the turn under way
   Instant next_look_{};  ///< at the kernel, while a route is not resolved

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "stack/wire/address.h"
+
 namespace roci::dpdk {
 
 /// The open packet sockets of this process.
@@ -25,9 +27,13 @@ class PortHolder {
   /// False with errno and `*error` on failure.
   bool open(const std::string& interface, std::string* error);
 
+  /// The interface receives, or no longer, what is sent to a multicast group; the network hears of it (IGMP, MLD).
+  void set_membership(const IpAddress& group, bool joined);
+
  private:
   bool hold(int family, const std::string& interface, std::string* error);
 
+  std::string interface_;
   std::vector<int> sockets_;
 };
 

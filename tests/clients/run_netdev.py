@@ -174,7 +174,9 @@ def cases():
     yield "every byte: IPv6 on an interface that has just come up", lambda: verify(["-x", 1, "-n", 64])
     yield "ibv_devinfo -v", devinfo
     for title, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("MTU 1024", ["-m", 1024]), ("16 QPs", ["-q", 16]),
-                         ("both directions", ["-b"]), ("events", ["-e"])):
+                         ("both directions", ["-b"]), ("events", ["-e"]), ("UC", ["-c", "uc", "-d", 4]),
+                         ("UC, IPv6", ["-c", "uc", "-x", 1, "-d", 4]), ("UD", ["-c", "ud", "-d", 4]),
+                         ("UD, IPv6", ["-c", "ud", "-x", 1, "-d", 4])):
         yield f"every byte: {title}", lambda f=flags: verify([*f, "-n", 64])
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
         for flags in ([], ["-a", "-n", 20], ["-m", 1024, "-x", 1]):
@@ -182,6 +184,7 @@ def cases():
             yield f"{program} {' '.join(map(str, short))}", lambda p=program, f=short: perftest(p, f)
     for program in ("ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat"):
         yield f"{program}", lambda p=program: perftest(p, ["-n", 200])
+    yield "a multicast group", lambda: perftest("ib_send_lat", ["-c", "UD", "-g", "-x", 1, "-n", 200])
     yield "ib_atomic_bw", lambda: perftest("ib_atomic_bw", ["-n", 200])
     yield "the kernel goes on beside it", kernel_goes_on
     yield "roci stat", stat
