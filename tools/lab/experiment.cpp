@@ -1,6 +1,7 @@
 #include "tools/lab/experiment.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -49,6 +50,12 @@ struct Flow {
   FlowResult result;
 
   bool unbounded() const { return plan.bytes == Workload::kUnbounded; }
+};
+
+/// Of a queue, by switch, port and priority.
+struct QueueLength {
+  std::array<unsigned, 3> queue;
+  std::uint64_t bytes = 0;
 };
 
 class Experiment {
@@ -108,7 +115,20 @@ class Experiment {
   Result collect();
   void collect_flows(Result& result);
   void collect_switches(Result& result);
+  void collect_queues(Result& result);
   void add_drops(Totals& total) const;
+  Duration paused_of_hosts() const;
+  /// Calls `look` for each queue that has ever held a frame, by switch, port and priority.
+  template <class Look>
+  void for_each_queue(Look look) const {
+    for (std::uint32_t i = 0; i < network_.switches(); ++i) {
+      const fabric::Switch& model = network_.fabric_switch(i).model();
+      for (unsigned port = 0; port < model.ports(); ++port)
+        for (unsigned priority = 0; priority < egress::kPriorities; ++priority)
+          if (const fabric::QueueStatistics* queue = model.queue_statistics(port, priority))
+            look(i, port, priority, *queue);
+    }
+  }
 
   const Scenario& scenario_;
   const RunOptions& options_;
@@ -124,7 +144,9 @@ class Experiment {
   std::uint64_t cnps_before_ = 0;
   std::uint64_t retransmitted_before_ = 0;
   Totals warmup_total_;  ///< what counts from the beginning: drops
-  std::vector<Sample> samples_;
+  Duration paused_before_{};
+  std::vector<Sample> samples_;  ///< their queues as they are found, until collect_queues() knows all
+  std::vector<std::vector<QueueLength>> sampled_queues_;
   std::vector<std::uint64_t> sampled_bytes_;
 };
 
@@ -276,6 +298,7 @@ void Experiment::end_warmup() {
     cnps_before_ += host->sim().counters().np_cnp_sent;
     retransmitted_before_ += host->sim().counters().retransmitted_packets;
   }
+  paused_before_ = paused_of_hosts();
   for (Flow& flow : flows_) {
     count_delivered(flow);
     flow.delivered_before = flow.delivered_bytes;
@@ -295,13 +318,10 @@ void Experiment::take_sample() {
     sample.goodput_bps.push_back(rate_of(flow.delivered_bytes - sampled_bytes_[i], scenario_.sample_interval));
     sampled_bytes_[i] = flow.delivered_bytes;
   }
-  for (std::uint32_t i = 0; i < network_.switches(); ++i) {
-    const fabric::Switch& model = network_.fabric_switch(i).model();
-    for (unsigned port = 0; port < model.ports(); ++port)
-      for (unsigned priority = 0; priority < egress::kPriorities; ++priority)
-        if (const fabric::QueueStatistics* queue = model.queue_statistics(port, priority))
-          sample.queue_bytes.push_back(queue->bytes());
-  }
+  std::vector<QueueLength>& lengths = sampled_queues_.emplace_back();
+  for_each_queue([&lengths](unsigned number, unsigned port, unsigned priority, const fabric::QueueStatistics& queue) {
+    lengths.push_back({{number, port, priority}, queue.bytes()});
+  });
   samples_.push_back(std::move(sample));
   events_.call_at(events_.now() + scenario_.sample_interval, [this] { take_sample(); });
 }
@@ -331,6 +351,7 @@ Result Experiment::collect() {
   result.samples = std::move(samples_);
   collect_flows(result);
   collect_switches(result);
+  collect_queues(result);
   Totals& total = result.total;
   total.events = events_.events_run();
   total.packet_hops = network_.packet_hops();
@@ -385,23 +406,38 @@ void Experiment::collect_switches(Result& result) {
         const fabric::PriorityCounters& counters = model.counters(port, priority);
         total.marks += counters.marks;
         total.pfc_pauses += counters.tx_pause;
-        const fabric::QueueStatistics* queue = model.queue_statistics(port, priority);
-        if (queue == nullptr) continue;
-        result.queues.push_back({.node = "switch" + std::to_string(i),
-                                 .port = port,
-                                 .priority = priority,
-                                 .mean_bytes = queue->mean_bytes(events_.now()),
-                                 .p99_bytes = queue->quantile_bytes(0.99, events_.now()),
-                                 .max_bytes = queue->max_bytes()});
+        total.paused = total.paused + model.paused(port, priority, events_.now());
       }
   }
+  total.paused = total.paused + paused_of_hosts() - paused_before_;
+}
+
+void Experiment::collect_queues(Result& result) {
+  std::vector<std::array<unsigned, 3>> queues;
+  for_each_queue([&](unsigned number, unsigned port, unsigned priority, const fabric::QueueStatistics& queue) {
+    queues.push_back({number, port, priority});
+    result.queues.push_back({.node = "switch" + std::to_string(number),
+                             .port = port,
+                             .priority = priority,
+                             .mean_bytes = queue.mean_bytes(events_.now()),
+                             .p99_bytes = queue.quantile_bytes(0.99, events_.now()),
+                             .max_bytes = queue.max_bytes()});
+  });
+  for (std::size_t i = 0; i < result.samples.size(); ++i) {
+    result.samples[i].queue_bytes.assign(queues.size(), 0);
+    for (const QueueLength& length : sampled_queues_[i]) {
+      const auto at = std::lower_bound(queues.begin(), queues.end(), length.queue);
+      result.samples[i].queue_bytes[static_cast<std::size_t>(at - queues.begin())] = length.bytes;
+    }
+  }
+}
+
+Duration Experiment::paused_of_hosts() const {
+  Duration paused{};
   for (const std::unique_ptr<LabHost>& host : hosts_)
     for (unsigned priority = 0; priority < egress::kPriorities; ++priority)
-      total.paused = total.paused + host->sim().device().worker().scheduler().pauses().total(priority, events_.now());
-  for (std::uint32_t i = 0; i < network_.switches(); ++i)
-    for (unsigned port = 0; port < network_.fabric_switch(i).model().ports(); ++port)
-      for (unsigned priority = 0; priority < egress::kPriorities; ++priority)
-        total.paused = total.paused + network_.fabric_switch(i).model().paused(port, priority, events_.now());
+      paused = paused + host->sim().device().worker().scheduler().pauses().total(priority, events_.now());
+  return paused;
 }
 
 /// By reason, over all switches since their statistics were reset.

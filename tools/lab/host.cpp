@@ -1,9 +1,13 @@
 #include "tools/lab/host.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <string>
 #include <utility>
 
+#include "drivers/faults/fault_port.h"
+#include "drivers/faults/fault_script.h"
 #include "stack/base/assert.h"
 #include "stack/base/random.h"
 #include "stack/control/device.h"
@@ -12,6 +16,7 @@ namespace roci::lab {
 namespace {
 
 constexpr std::uint64_t kPatternStream = 0x1ab1'0000'0000'0000;
+constexpr std::uint64_t kFaultStream = 0x1ab2'0000'0000'0000;
 constexpr std::uint64_t kSourceVa = std::uint64_t{1} << 32;
 constexpr std::uint64_t kSinkVa = std::uint64_t{1} << 33;
 constexpr std::uint32_t kCqEntries = 1024;  // polled after each turn, which makes fewer
@@ -19,13 +24,31 @@ constexpr std::uint32_t kCqEntries = 1024;  // polled after each turn, which mak
 /// ibv_mtu code 1 is 256 bytes.
 std::uint8_t mtu_code_of(std::uint32_t bytes) { return static_cast<std::uint8_t>(std::bit_width(bytes) - 8); }
 
-sim::HostConfig config_of(const HostSettings& settings, Duration base_rtt) {
+/// The faults of all scripts on the links of host `number`, each drawing from the run's seed and the script's own.
+std::unique_ptr<Port> with_faults(std::unique_ptr<Port> port, const Scenario& scenario, std::uint32_t number) {
+  for (const LinkFaults& faults : scenario.faults) {
+    if (std::find(faults.hosts.begin(), faults.hosts.end(), number) == faults.hosts.end()) continue;
+    FaultScript script;
+    std::string error;
+    ROCI_ASSERT(parse_fault_script(faults.script, scenario.name, &script, &error));
+    script.seed = Random(scenario.seed ^ script.seed, kFaultStream + number).next();
+    port = std::make_unique<FaultPort>(std::move(port), std::move(script));
+  }
+  return port;
+}
+
+sim::HostConfig config_of(const Scenario& scenario, std::uint32_t number, Duration base_rtt) {
+  const HostSettings& settings = scenario.hosts[number];
   sim::HostConfig config;
   config.device = {.window = {.packets = settings.window_packets, .ack_every_packets = settings.ack_every_packets},
                    .cc = settings.cc,
                    .base_rtt = base_rtt,
                    .egress = settings.egress};
   config.turn_time = {};
+  if (!scenario.faults.empty())
+    config.decorate = [&scenario, number](std::unique_ptr<Port> port) {
+      return with_faults(std::move(port), scenario, number);
+    };
   return config;
 }
 
@@ -40,8 +63,8 @@ Pattern::Pattern(std::size_t bytes, std::uint64_t seed) : bytes_(bytes) {
 LabHost::LabHost(sim::EventQueue& events, std::unique_ptr<sim::FabricPort> port, std::uint32_t number,
                  const Scenario& scenario, Duration base_rtt, Pattern& pattern)
     : settings_(scenario.hosts[number]),
-      sim_(events, std::move(port), number, scenario.seed, config_of(settings_, base_rtt)),
-      sink_(settings_.message_bytes) {
+      sim_(events, std::move(port), number, scenario.seed, config_of(scenario, number, base_rtt)),
+      sink_(pattern.bytes().size()) {
   Device& device = sim_.device();
   ROCI_ASSERT(device.alloc_pd(&pd_) == 0);
   ROCI_ASSERT(device.create_cq(kCqEntries, nullptr, &cq_) == 0);

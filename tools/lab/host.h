@@ -31,7 +31,7 @@ class Pattern {
 /// Owner: the experiment's thread.
 class LabHost {
  public:
-  /// `pattern`, at least as long as a message, outlives it.
+  /// `pattern`, as long as the longest message of any host, outlives it.
   LabHost(sim::EventQueue& events, std::unique_ptr<sim::FabricPort> port, std::uint32_t number,
           const Scenario& scenario, Duration base_rtt, Pattern& pattern);
   ~LabHost();
