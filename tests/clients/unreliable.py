@@ -2,7 +2,7 @@
 
 UC_PINGPONG = [["-c"], ["-e", "-c"], ["-s", 0], ["-s", 1], ["-s", 1048576, "-n", 100], ["-m", 1024, "-c"],
                ["-m", 4096, "-c"], ["-g", 1, "-c"]]
-UD_PINGPONG = [[], ["-e"], ["-s", 0], ["-s", 1], ["-s", 4096], ["-g", 1]]
+UD_PINGPONG = [["-c"], ["-e", "-c"], ["-s", 0], ["-s", 1], ["-s", 4096, "-c"], ["-g", 1, "-c"]]
 PINGPONG = ([("ibv_uc_pingpong", flags) for flags in UC_PINGPONG] +
             [("ibv_ud_pingpong", flags) for flags in UD_PINGPONG])
 

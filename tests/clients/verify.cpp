@@ -35,9 +35,6 @@ std::uint8_t pattern(std::uint64_t key, std::size_t offset) {
   return static_cast<std::uint8_t>((x ^ x >> 31) >> (offset % 8 * 8));
 }
 
-/// A Q_Key with this bit is replaced by the QP's own (IBTA 10.2.5), which is the peer's too.
-constexpr std::uint32_t kOwnQkey = 0x8000'0000;
-
 constexpr std::uint8_t kStale = 0xa5;
 constexpr std::uint8_t kGuard = 0x5a;
 
@@ -221,7 +218,7 @@ class Run {
     if (end_.is_datagram()) {
       wr.wr.ud.ah = end_.ah;
       wr.wr.ud.remote_qpn = end_.remote_qpns[qp];
-      wr.wr.ud.remote_qkey = kOwnQkey;
+      wr.wr.ud.remote_qkey = kQkey;
     } else if (is_atomic(plan.operation)) {
       wr.wr.atomic.remote_addr = end_.remote_address(qp, slot);
       wr.wr.atomic.rkey = end_.remote_keys[qp];
@@ -329,10 +326,14 @@ class Run {
     if (!is_receive) return;
     const auto bytes = static_cast<std::uint32_t>(plan.bytes + (end_.is_datagram() ? kGrhBytes : 0));
     if (wc.byte_len != bytes) complain(&errors_, "QP %u: byte_len %u instead of %u", qp, wc.byte_len, bytes);
-    const bool told_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
+    if (!end_.is_datagram()) return check_immediate(wc, plan, qp);
     std::uint8_t* grh = end_.grh(qp, static_cast<std::uint32_t>(wc.wr_id) % options_.batch);
-    if (told_grh != end_.is_datagram() || (told_grh && !end_.is_from_peer(wc, grh, qp)))
+    if ((wc.wc_flags & IBV_WC_GRH) == 0 || !end_.is_from_peer(wc, grh, qp))
       complain(&errors_, "QP %u: not from the peer, or no header that says so", qp);
+    check_immediate(wc, plan, qp);
+  }
+
+  void check_immediate(const ibv_wc& wc, const Plan& plan, std::uint32_t qp) {
     const bool told_imm = (wc.wc_flags & IBV_WC_WITH_IMM) != 0;
     if (told_imm != has_imm(plan.operation) || (told_imm && wc.imm_data != plan.imm))
       complain(&errors_, "QP %u: immediate 0x%x (%d) instead of 0x%x", qp, wc.imm_data, told_imm, plan.imm);

@@ -31,9 +31,6 @@ ibv_qp_type type_of(Transport transport) {
   }
 }
 
-/// Of datagrams.
-constexpr std::uint32_t kQkey = 0x5eed;
-
 void print(const char* format, va_list arguments) {
   std::fputs("verify: ", stderr);
   std::vfprintf(stderr, format, arguments);

@@ -42,6 +42,8 @@ class Peer {
 constexpr std::size_t kGuardBytes = 64;
 /// What comes in front of a datagram.
 constexpr std::size_t kGrhBytes = 40;
+/// Of datagrams' QPs.
+constexpr std::uint32_t kQkey = 0x5eed;
 
 struct Endpoint {
   Endpoint(const Options& options, Peer& peer);

@@ -27,6 +27,8 @@ PATIENT_UNDER_LOSS = ["-u", 16]
 PERFTEST = ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw",
             "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat")
 NO_SIZES = ("ib_atomic_bw", "ib_atomic_lat")
+UNRELIABLE = [("UC", program) for program in ("ib_write_bw", "ib_write_lat", "ib_send_bw", "ib_send_lat")]
+UNRELIABLE += [("UD", program) for program in ("ib_send_bw", "ib_send_lat")]
 
 
 @contextlib.contextmanager
@@ -58,7 +60,9 @@ def nothing_goes_wrong(rig):
 
 
 def pingpong(rig, program, server, ip, mtu, count, run_flags=()):
-    flags = ["-c", "-m", mtu, "-n", count]
+    # A datagram is as long as the port's MTU allows, whatever the program wants.
+    size = ["-s", mtu] if program == "ibv_ud_pingpong" else ["-m", mtu]
+    flags = ["-c", *size, "-n", count]
     with Conversation(rig, program, flags, server, ip, gid_flag="-g", run_flags=run_flags) as pair:
         pair.finish()
         check("iters in" in pair.client.text(), pair.explain())
@@ -89,9 +93,10 @@ def all_sizes(rig, program, server, ip, mtu):
     no_error_in_vm(before, rig.statistics())
 
 
-def one_size(rig, program, server, ip, mtu):
+def one_size(rig, program, server, ip, mtu, flags=()):
     with nothing_goes_wrong(rig):
-        perftest(rig, program, ["-n", 5] + ([] if program in NO_SIZES else ["-s", 10001]), server, ip, mtu)
+        size = [] if program in NO_SIZES or "UD" in flags else ["-s", 10001]
+        perftest(rig, program, ["-n", 5, *size, *flags], server, ip, mtu)
 
 
 def every_byte(rig, flags, server, ip, mtu, timeout=PATIENT, run_flags=()):
@@ -111,6 +116,20 @@ def name_of(side):
     return "rxe" if side == VM else "ours"
 
 
+def unreliable_cases(rig, places):
+    for place in places:
+        server, ip, mtu = place
+        text = f"server {name_of(server)}, IPv{ip}, MTU {mtu}"
+        for transport in ("uc", "ud"):
+            program = f"ibv_{transport}_pingpong"
+            yield f"{program}: {text}", lambda n=program, p=place: pingpong_without_loss(rig, n, *p, 50)
+            flags = ["-c", transport, "-b", "-q", 2, "-d", 4, "-n", 64]
+            yield f"every byte, {transport}: {text}", lambda f=flags, p=place: every_byte_without_loss(rig, f, *p)
+        for transport, program in UNRELIABLE:
+            flags = ["-c", transport]
+            yield f"{program} -c {transport}: {text}", lambda n=program, p=place, f=flags: one_size(rig, n, *p, f)
+
+
 def cases_without_loss(rig):
     places = [(server, ip, mtu) for server in (VM, OURS) for ip in (4, 6) for mtu in (1024, 4096)]
     for place in places:
@@ -121,6 +140,7 @@ def cases_without_loss(rig):
         yield f"every byte: {text}", lambda p=place: every_byte_without_loss(rig, ["-b", "-q", 2, "-n", 64], *p)
         for program in PERFTEST:
             yield f"{program}: {text}", lambda n=program, p=place: one_size(rig, n, *p)
+    yield from unreliable_cases(rig, places)
     for number, program in enumerate(name for name in PERFTEST if name not in NO_SIZES):
         chosen = places if FULL else [((VM, OURS)[number % 2], 4, 4096)]
         for place in chosen:

@@ -10,7 +10,7 @@ from tap import check
 FIELDS = ("frame.time_epoch", "ip.src", "ipv6.src", "infiniband.bth.opcode", "infiniband.bth.destqp",
           "infiniband.bth.psn", "infiniband.aeth.syndrome", "infiniband.reth.dmalen", "_ws.malformed")
 # tshark takes some payloads for messages of other protocols, and then calls them malformed.
-PAYLOADS = ("rpcordma", "smb_direct", "smc", "lnet", "iser", "nvme-rdma", "infiniband_sdp", "fcoib")
+PAYLOADS = ("infiniband.eoib", "rpcordma", "smb_direct", "smc", "lnet", "iser", "nvme-rdma", "infiniband_sdp", "fcoib")
 
 READ_REQUEST, ACKNOWLEDGE = 12, 17
 RESPONSES = range(13, 19)
