@@ -117,7 +117,8 @@ def name_of(side):
 
 
 def unreliable_cases(rig, places):
-    for place in places:
+    # Of the short list's, each server, IP version and MTU is in two.
+    for place in places if FULL else [places[number] for number in (0, 3, 5, 6)]:
         server, ip, mtu = place
         text = f"server {name_of(server)}, IPv{ip}, MTU {mtu}"
         for transport in ("uc", "ud"):
