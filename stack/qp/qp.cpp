@@ -308,7 +308,8 @@ void Qp::set_route(Route* route, const IpAddress& source, const AddressVector& a
   const AddressVector used = marked(av, env_.egress);
   route_ = route;
   const bool is_controlled = env_.cc.make != nullptr && type() == QpType::kRc;
-  if (is_controlled && congestion_ == nullptr) congestion_ = std::make_unique<Congestion>(env_.cc, pacer, qpn(), env_.counters.rates);
+  if (is_controlled && congestion_ == nullptr)
+    congestion_ = std::make_unique<Congestion>(env_.cc, pacer, qpn(), env_.counters.rates);
   constexpr std::uint32_t kMarkNeeds = kCcCnp | kCcEcnEcho;
   const bool ecn_capable = congestion_ != nullptr && (congestion_->needs() & kMarkNeeds) != 0;
   path_.set(source, used, udp_source_port(av.flow_label, qpn(), dest_qpn), dest_qpn, ecn_capable);
