@@ -4,6 +4,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 namespace roci::dpdk {
 namespace {
 
-/// Nothing tells that a frame has arrived: this is how long the background thread may leave it unseen.
+/// Where nothing tells that a frame has arrived, this is how long the background thread may leave it unseen.
 constexpr Duration kLongestNap = microseconds(500);
 /// How often the kernel is asked again for a neighbour that it has not found.
 constexpr Duration kLookInterval = milliseconds(10);
@@ -27,6 +28,7 @@ constexpr int kFirstLooks = 50;
 /// interface that has just come up asks nobody before its own IPv6 address is known to be unique.
 constexpr Duration kNeighbourPatience = seconds(3);
 constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
+constexpr std::size_t kMostArrivals = 64;
 /// af_packet's frames of 8192 bytes have to fit, with headroom.
 constexpr std::uint32_t kJumboBufferBytes = 8192 + 256;
 
@@ -63,14 +65,15 @@ bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* error) {
   }
   state_ = *state;
   addresses_ = config.addresses.empty() ? state_.addresses : config.addresses;
-  const std::vector<int> before = packet_sockets();
+  const std::vector<int> before = open_sockets(AF_PACKET);
   device_ =
       Ethdev::open({.bus = "vdev",
                     .device = "net_af_packet_" + config.name,
                     .arguments = "iface=" + config.name + ",blocksz=65536,framesz=8192,framecnt=512,qdisc_bypass=1",
                     .buffer_bytes = kJumboBufferBytes},
                    error);
-  return device_ != nullptr && filter_new_packet_sockets(before, error) && holder_.open(config.name, error);
+  arrivals_ = new_sockets(AF_PACKET, before);
+  return device_ != nullptr && filter_packet_sockets(arrivals_, error) && holder_.open(config.name, error);
 }
 
 DpdkPort::~DpdkPort() {
@@ -234,37 +237,39 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
   device_->free(reserved_.data() + count, reserved - count);
 }
 
-/// Of the reservation, to a group that this port hears too: the network does not bring it back. Without room there is
-/// no copy, as if it had been lost.
-void DpdkPort::copy_to_self(std::span<const std::uint32_t> frame_bytes) {
-  for (std::size_t i = 0; i < frame_bytes.size() && to_self_.room() > 0; ++i) {
-    rte_mbuf* copy = nullptr;
-    if (!device_->allocate(&copy, 1)) return;
-    std::memcpy(rte_pktmbuf_mtod(copy, std::byte*), rte_pktmbuf_mtod(reserved_[i], const std::byte*), frame_bytes[i]);
-    copy->data_len = static_cast<std::uint16_t>(frame_bytes[i]);
-    copy->pkt_len = frame_bytes[i];
-    to_self_.push(copy);
-    ++counters_.port_self_frames;
-  }
-}
-
-void DpdkPort::prepare_wait(bool) {}
+void DpdkPort::prepare_wait(bool deep) { is_deep_ = deep; }
 
 bool DpdkPort::wait(Duration at_most) {
-  const std::int64_t nap_ns = std::min(at_most, kLongestNap).ns();
-  const timespec nap{.tv_sec = 0, .tv_nsec = std::max<std::int64_t>(nap_ns, 0)};
-  pollfd bell{.fd = bell_, .events = POLLIN, .revents = 0};
-  if (ppoll(&bell, 1, &nap, nullptr) <= 0) return false;
-  cancel_wait();
+  std::array<pollfd, kMostArrivals + 2> fds{{{.fd = bell_, .events = POLLIN, .revents = 0}}};
+  nfds_t count = 1;
+  if (is_deep_) {
+    for (const int fd : arrivals_) fds[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
+    if (!arrivals_.empty()) fds[count++] = {.fd = kernel_.changes_fd(), .events = POLLIN, .revents = 0};
+  }
+  const std::int64_t nap_ns = (count == 1 ? std::min(at_most, kLongestNap) : at_most).ns();
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const timespec nap{.tv_sec = std::max<std::int64_t>(nap_ns, 0) / kNsPerSecond,
+                     .tv_nsec = std::max<std::int64_t>(nap_ns, 0) % kNsPerSecond};
+  if (ppoll(fds.data(), count, &nap, nullptr) <= 0) return false;
+  if (fds[0].revents != 0) silence_bell();
   return true;
 }
 
-void DpdkPort::cancel_wait() {
+void DpdkPort::silence_bell() {
+  rung_.store(false, std::memory_order_seq_cst);
   eventfd_t count = 0;
   eventfd_read(bell_, &count);
 }
 
-void DpdkPort::wake() { eventfd_write(bell_, 1); }
+/// A ring that comes after this look ends the next wait() at once, and that one hears it.
+void DpdkPort::cancel_wait() {
+  if (rung_.load(std::memory_order_seq_cst)) silence_bell();
+}
+
+void DpdkPort::wake() {
+  rung_.store(true, std::memory_order_seq_cst);
+  eventfd_write(bell_, 1);
+}
 
 }  // namespace roci::dpdk
 

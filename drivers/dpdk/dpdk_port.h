@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -72,6 +73,7 @@ class DpdkPort : public Port {
   void copy_to_self(std::span<const std::uint32_t> frame_bytes);
   void follow_kernel(Instant now);
   void flush();
+  void silence_bell();
 
   DpdkCounters& counters_;
   std::unique_ptr<Ethdev> device_;
@@ -91,7 +93,10 @@ class DpdkPort : public Port {
   FrameQueue to_device_;
   FrameQueue to_self_;
 
-  int bell_ = -1;  ///< eventfd
+  int bell_ = -1;                  ///< eventfd
+  std::atomic<bool> rung_{false};  ///< the bell has been rung since it was last silenced
+  std::vector<int> arrivals_;      ///< sockets of the driver's that are readable when a frame has arrived
+  bool is_deep_ = false;           ///< the wait to come ends with each arrival
 };
 
 }  // namespace roci::dpdk

@@ -59,29 +59,33 @@ bool fail(const char* what, std::string* error) {
 
 }  // namespace
 
-std::vector<int> packet_sockets() {
+std::vector<int> open_sockets(int family) {
   std::vector<int> found;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", failed)) {
     const int fd = std::atoi(entry.path().filename().c_str());
     int domain = 0;
     socklen_t bytes = sizeof domain;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_PACKET) found.push_back(fd);
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == family) found.push_back(fd);
   }
   return found;
 }
 
-bool filter_new_packet_sockets(const std::vector<int>& before, std::string* error) {
+std::vector<int> new_sockets(int family, const std::vector<int>& before) {
+  std::vector<int> found = open_sockets(family);
+  std::erase_if(found, [&](int fd) { return std::find(before.begin(), before.end(), fd) != before.end(); });
+  return found;
+}
+
+bool filter_packet_sockets(const std::vector<int>& sockets, std::string* error) {
   std::vector<sock_filter> program;
   if (!compile("udp dst port 4791", &program)) {
     errno = EINVAL;
     return fail("the packet filter does not compile", error);
   }
   prepend_direction(&program);
-  for (const int socket : packet_sockets()) {
-    if (std::find(before.begin(), before.end(), socket) != before.end()) continue;
+  for (const int socket : sockets)
     if (!attach(socket, program)) return fail("the packet filter", error);
-  }
   return true;
 }
 

@@ -8,12 +8,13 @@
 
 namespace roci::dpdk {
 
-/// The open packet sockets of this process.
-std::vector<int> packet_sockets();
+/// The open sockets of this process that belong to an address family.
+std::vector<int> open_sockets(int family);
+/// Those that are not in `before`: a driver made them in between.
+std::vector<int> new_sockets(int family, const std::vector<int>& before);
 
-/// Lets only RoCE v2 frames for this host through, tagged or not, on each packet socket that is not in `before`: those
-/// that a driver made in between. False with errno and `*error` on failure.
-bool filter_new_packet_sockets(const std::vector<int>& before, std::string* error);
+/// Lets only RoCE v2 frames for this host through, tagged or not. False with errno and `*error` on failure.
+bool filter_packet_sockets(const std::vector<int>& sockets, std::string* error);
 
 /// Holds UDP port 4791 on an interface, and throws away what comes: without a socket there the kernel, which sees the
 /// same frames, would answer each with an ICMP "port unreachable".

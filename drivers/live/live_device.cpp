@@ -23,6 +23,8 @@ constexpr Duration kCallerRecent = milliseconds(2);
 constexpr Duration kNapWhileCallersTurn = milliseconds(1);
 /// A QP waits for room in the link: nothing rings when there is some.
 constexpr Duration kNapForRoom = microseconds(50);
+/// Another thread is in the middle of a turn, or was put aside there: looking on would only take the core from it.
+constexpr Duration kNapBesideTurn = microseconds(50);
 constexpr Duration kLongestSleep = seconds(1);
 constexpr Duration kLongestSpin = microseconds(50);
 /// A paced QP may be served this late, by a thread that slept, without losing rate.
@@ -295,21 +297,29 @@ void LiveDevice::nap_beside_callers(Instant now) {
   if (rung) turn_in_background();
 }
 
+/// Somebody else has the baton; the last look may have been too early. What arrives meanwhile is theirs, and need not
+/// ring.
+void LiveDevice::nap_beside_turn(Duration at_most) {
+  port_->cancel_wait();
+  port_->prepare_wait(false);
+  port_->wait(std::min(at_most, kNapBesideTurn));
+}
+
 void LiveDevice::sleep(Instant now, const TurnResult& result) {
   const Instant until = std::min(now + (result.waits_for_room ? kNapForRoom : kLongestSleep), result.next_deadline);
   if (until <= now) return;
   asleep_until_ps_.store(until.ps, std::memory_order_seq_cst);
   port_->prepare_wait(!result.waits_for_room);
-  // What was posted or arrived before this was said found nobody asleep to wake: one more turn looks for it. If
-  // somebody else has the baton, that turn may have looked too early.
+  // What was posted or arrived before this was said found nobody asleep to wake: one more turn looks for it.
   const std::optional<TurnResult> last_look = turn_in_background();
-  const bool may_sleep = last_look.has_value() && !last_look->worked() && last_look->next_deadline >= until &&
-                         !stop_.load(std::memory_order_seq_cst);
   bool rung = false;
-  if (may_sleep)
+  if (!last_look.has_value()) {
+    nap_beside_turn(until - now);
+  } else if (!last_look->worked() && last_look->next_deadline >= until && !stop_.load(std::memory_order_seq_cst)) {
     rung = port_->wait(until - now);
-  else
+  } else {
     port_->cancel_wait();
+  }
   asleep_until_ps_.store(INT64_MIN, std::memory_order_seq_cst);
   // Rung often: looking a little before sleeping may be worth another try.
   if (!rung || mode_ != ProgressMode::kAuto || ++rings_since_probe_ < kRingsPerProbe) return;

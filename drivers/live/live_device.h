@@ -60,6 +60,7 @@ class LiveDevice {
   bool callers_turn(Instant now) const;
   void spin_longer();
   void nap_beside_callers(Instant now);
+  void nap_beside_turn(Duration at_most);
   void sleep(Instant now, const TurnResult& result);
 
   TurnResult turn_holding_baton(TurnReason reason);

@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
-from pair import End, Pair, Place  # noqa: E402
+from pair import End, Pair, Place, free_port  # noqa: E402
 from tap import check, check_equal  # noqa: E402
 
 ROCI, VERIFY, GONE, SUITE = sys.argv[1:5]
@@ -150,6 +150,23 @@ def stat():
     check_equal(stacks(), [], "stacks left behind")
 
 
+def sleeps():
+    """Whoever waits for frames is woken by them, and looks for none until then."""
+    server = End(ROCI, PLACE.link, ["ib_write_bw", "-p", free_port()], prefix=inside(0))
+    try:
+        deadline = time.monotonic() + HANG_SECONDS
+        while not stacks():
+            check(time.monotonic() < deadline, server.text())
+            time.sleep(0.1)
+        time.sleep(0.5)  # it looks a little before it sleeps
+        before = stacks()[0]["counters"]["turns"]
+        time.sleep(2)
+        turns = stacks()[0]["counters"]["turns"] - before
+        check(turns < 200, f"{turns} turns in two idle seconds")
+    finally:
+        server.end()
+
+
 def kills():
     """Whoever is killed leaves nothing that the next one stumbles over."""
     for number in range(KILLS):
@@ -188,6 +205,7 @@ def cases():
     yield "ib_atomic_bw", lambda: perftest("ib_atomic_bw", ["-n", 200])
     yield "the kernel goes on beside it", kernel_goes_on
     yield "roci stat", stat
+    yield "an idle stack sleeps", sleeps
     yield "a device and itself", self_loop
     yield f"{KILLS} times kill -9 of both ends", kills
 
