@@ -28,9 +28,7 @@ constexpr int kFirstLooks = 50;
 /// interface that has just come up asks nobody before its own IPv6 address is known to be unique.
 constexpr Duration kNeighbourPatience = seconds(3);
 constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
-constexpr std::size_t kMostArrivals = 64;
-/// af_packet's frames of 8192 bytes have to fit, with headroom.
-constexpr std::uint32_t kJumboBufferBytes = 8192 + 256;
+constexpr std::size_t kMostArrivals = 8;
 
 }  // namespace
 
@@ -45,18 +43,18 @@ struct DpdkPort::DpdkRoute : Route {
 
 DpdkPort::DpdkPort(DpdkCounters& counters) : counters_(counters) {}
 
-std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::string* error) {
+std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::string* driver, std::string* error) {
   if (!start_eal(config.kind == "pci", error)) {
     errno = EIO;
     return nullptr;
   }
   std::unique_ptr<DpdkPort> port(new DpdkPort(*config.counters));
   port->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (!port->open_netdev(config, error)) return nullptr;
+  if (!port->open_netdev(config, driver, error)) return nullptr;
   return port;
 }
 
-bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* error) {
+bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* driver, std::string* error) {
   if (!kernel_.open(config.name, error)) return false;
   const std::optional<InterfaceState> state = kernel_.read_state();
   if (!state.has_value()) {
@@ -65,15 +63,11 @@ bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* error) {
   }
   state_ = *state;
   addresses_ = config.addresses.empty() ? state_.addresses : config.addresses;
-  const std::vector<int> before = open_sockets(AF_PACKET);
-  device_ =
-      Ethdev::open({.bus = "vdev",
-                    .device = "net_af_packet_" + config.name,
-                    .arguments = "iface=" + config.name + ",blocksz=65536,framesz=8192,framecnt=512,qdisc_bypass=1",
-                    .buffer_bytes = kJumboBufferBytes},
-                   error);
-  arrivals_ = new_sockets(AF_PACKET, before);
-  return device_ != nullptr && filter_packet_sockets(arrivals_, error) && holder_.open(config.name, error);
+  netdev_ = Netdev::open(config.name, config.driver, state_, error);
+  if (netdev_ == nullptr) return false;
+  device_ = &netdev_->device();
+  *driver = netdev_->description();
+  return true;
 }
 
 DpdkPort::~DpdkPort() {
@@ -91,7 +85,7 @@ PortAttributes DpdkPort::attributes() const {
   constexpr std::uint64_t kAssumedSpeed = 10'000'000'000;
   return {.mac = state_.mac,
           .addresses = addresses_,
-          .link_mtu_bytes = state_.mtu_bytes,
+          .link_mtu_bytes = std::min(state_.mtu_bytes, netdev_->most_mtu_bytes()),
           .speed_bps = kAssumedSpeed,
           .link_up = state_.is_up};
 }
@@ -243,8 +237,8 @@ bool DpdkPort::wait(Duration at_most) {
   std::array<pollfd, kMostArrivals + 2> fds{{{.fd = bell_, .events = POLLIN, .revents = 0}}};
   nfds_t count = 1;
   if (is_deep_) {
-    for (const int fd : arrivals_) fds[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
-    if (!arrivals_.empty()) fds[count++] = {.fd = kernel_.changes_fd(), .events = POLLIN, .revents = 0};
+    for (const int fd : netdev_->arrivals()) fds[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
+    if (count > 1) fds[count++] = {.fd = kernel_.changes_fd(), .events = POLLIN, .revents = 0};
   }
   const std::int64_t nap_ns = (count == 1 ? std::min(at_most, kLongestNap) : at_most).ns();
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
@@ -274,6 +268,7 @@ void DpdkPort::wake() {
 }  // namespace roci::dpdk
 
 extern "C" __attribute__((visibility("default"))) roci::Port* roci_open_dpdk_port(const roci::DpdkLinkConfig& config,
+                                                                                  std::string* driver,
                                                                                   std::string* error) {
-  return roci::dpdk::DpdkPort::open(config, error).release();
+  return roci::dpdk::DpdkPort::open(config, driver, error).release();
 }

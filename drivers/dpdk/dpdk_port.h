@@ -11,7 +11,7 @@
 
 #include "drivers/dpdk/dpdk_link.h"
 #include "drivers/dpdk/ethdev.h"
-#include "drivers/dpdk/interface_socket.h"
+#include "drivers/dpdk/netdev.h"
 #include "drivers/dpdk/netlink.h"
 #include "stack/engine/port.h"
 
@@ -42,8 +42,8 @@ class FrameQueue {
 /// Owner: as Port.
 class DpdkPort : public Port {
  public:
-  /// Null with errno and `*error` on failure.
-  static std::unique_ptr<DpdkPort> open(const DpdkLinkConfig& config, std::string* error);
+  /// Null with errno and `*error` on failure. `*driver` becomes what moves its frames, for people.
+  static std::unique_ptr<DpdkPort> open(const DpdkLinkConfig& config, std::string* driver, std::string* error);
   ~DpdkPort() override;
 
   PortAttributes attributes() const override;
@@ -68,7 +68,7 @@ class DpdkPort : public Port {
   static constexpr std::uint32_t kBurst = 64;
 
   explicit DpdkPort(DpdkCounters& counters);
-  bool open_netdev(const DpdkLinkConfig& config, std::string* error);
+  bool open_netdev(const DpdkLinkConfig& config, std::string* driver, std::string* error);
   void resolve(DpdkRoute& route);
   void copy_to_self(std::span<const std::uint32_t> frame_bytes);
   void follow_kernel(Instant now);
@@ -76,9 +76,9 @@ class DpdkPort : public Port {
   void silence_bell();
 
   DpdkCounters& counters_;
-  std::unique_ptr<Ethdev> device_;
+  std::unique_ptr<Netdev> netdev_;
+  Ethdev* device_ = nullptr;
   Netlink kernel_;
-  PortHolder holder_;
   InterfaceState state_;
   std::vector<IpAddress> addresses_;
   std::vector<IpAddress> groups_;  ///< multicast, joined; each as often as it was
@@ -95,7 +95,6 @@ class DpdkPort : public Port {
 
   int bell_ = -1;                  ///< eventfd
   std::atomic<bool> rung_{false};  ///< the bell has been rung since it was last silenced
-  std::vector<int> arrivals_;      ///< sockets of the driver's that are readable when a frame has arrived
   bool is_deep_ = false;           ///< the wait to come ends with each arrival
 };
 

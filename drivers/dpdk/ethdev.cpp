@@ -5,6 +5,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 
 #include <cerrno>
@@ -21,6 +22,26 @@ bool fail(int code, const std::string& what, std::string* error) {
   *error = what + ": " + std::strerror(code);
   errno = code;
   return false;
+}
+
+/// As rte_pktmbuf_pool_create() makes it, but with no padding between elements, which are a page each.
+rte_mempool* make_page_pool(const std::string& name) {
+  constexpr std::uint32_t kElementBytes = 4096 - RTE_CACHE_LINE_SIZE;  // less the mempool's own header
+  rte_mempool* pool =
+      rte_mempool_create_empty(name.c_str(), kPoolFrames, kElementBytes, 0, sizeof(rte_pktmbuf_pool_private),
+                               SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+  if (pool == nullptr) return nullptr;
+  rte_pktmbuf_pool_private sizes{};
+  sizes.mbuf_data_room_size = kElementBytes - sizeof(rte_mbuf);
+  const int failed = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
+  if (failed == 0) rte_pktmbuf_pool_init(pool, &sizes);
+  if (failed != 0 || rte_mempool_populate_default(pool) < 0) {
+    rte_mempool_free(pool);
+    rte_errno = ENOMEM;
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
+  return pool;
 }
 
 }  // namespace
@@ -57,9 +78,10 @@ bool Ethdev::probe(const EthdevConfig& config, std::string* error) {
 
 bool Ethdev::make_pool(const EthdevConfig& config, std::string* error) {
   const std::string name = "roci" + std::to_string(id_);
-  std::uint32_t buffer = config.buffer_bytes;
-  if (config.element_in_page) buffer = 4096 - static_cast<std::uint32_t>(sizeof(rte_mbuf)) - 64;
-  pool_ = rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, static_cast<std::uint16_t>(buffer), SOCKET_ID_ANY);
+  pool_ = config.one_page_each
+              ? make_page_pool(name)
+              : rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0,
+                                        static_cast<std::uint16_t>(config.buffer_bytes), SOCKET_ID_ANY);
   if (pool_ == nullptr) return fail(rte_errno, "memory for frames", error);
   cache_ = rte_mempool_cache_create(kCacheFrames, SOCKET_ID_ANY);
   if (cache_ == nullptr) return fail(rte_errno, "memory for frames", error);

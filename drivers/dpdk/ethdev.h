@@ -18,7 +18,7 @@ struct EthdevConfig {
   std::string device;              ///< its name on the bus
   std::string arguments;           ///< of the driver
   std::uint32_t buffer_bytes = 0;  ///< data room of an mbuf, headroom included
-  bool element_in_page = false;    ///< an mbuf with its data must lie within 4096 bytes (AF_XDP)
+  bool one_page_each = false;      ///< instead: an mbuf with its data is one page (AF_XDP)
 };
 
 /// Owner: control to open and close, the worker in between.

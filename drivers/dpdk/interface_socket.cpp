@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "drivers/dpdk/child_close.h"
 #include "stack/wire/headers_l3.h"
 
 namespace roci::dpdk {
@@ -89,41 +90,31 @@ bool filter_packet_sockets(const std::vector<int>& sockets, std::string* error) 
   return true;
 }
 
-PortHolder::~PortHolder() {
-  for (const int socket : sockets_) close(socket);
+PortHolder::~PortHolder() { close(); }
+
+void PortHolder::close() {
+  for (const int socket : sockets_) close_for_good(socket);
+  sockets_.clear();
 }
 
-bool PortHolder::open(const std::string& interface, std::string* error) {
-  interface_ = interface;
-  return hold(AF_INET, interface, error) && hold(AF_INET6, interface, error);
+bool PortHolder::open(const std::string& interface, bool alone, std::string* error) {
+  if (hold(AF_INET, interface, alone, error) && hold(AF_INET6, interface, alone, error)) return true;
+  const int reason = errno;
+  close();
+  errno = reason;
+  return false;
 }
 
-void PortHolder::set_membership(const IpAddress& group, bool joined) {
-  group_req request{};
-  request.gr_interface = if_nametoindex(interface_.c_str());
-  const int family = group.is_v4() ? AF_INET : AF_INET6;
-  request.gr_group.ss_family = static_cast<sa_family_t>(family);
-  if (group.is_v4())
-    std::memcpy(&reinterpret_cast<sockaddr_in*>(&request.gr_group)->sin_addr, group.bytes.data() + 12, 4);
-  else
-    std::memcpy(&reinterpret_cast<sockaddr_in6*>(&request.gr_group)->sin6_addr, group.bytes.data(), 16);
-  for (const int socket : sockets_) {
-    int domain = 0;
-    socklen_t bytes = sizeof domain;
-    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != family) continue;
-    setsockopt(socket, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, joined ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP,
-               &request, sizeof request);
-  }
-}
-
-bool PortHolder::hold(int family, const std::string& interface, std::string* error) {
+bool PortHolder::hold(int family, const std::string& interface, bool alone, std::string* error) {
   const int socket = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return errno == EAFNOSUPPORT || fail("a UDP socket", error);
   sockets_.push_back(socket);
+  close_in_child(socket);
   std::vector<sock_filter> nothing = {{BPF_RET | BPF_K, 0, 0, 0}};
   const int on = 1;
+  const int shared = alone ? 0 : 1;
   const bool ready =
-      attach(socket, nothing) && setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+      attach(socket, nothing) && setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof shared) == 0 &&
       (family != AF_INET6 || setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0) &&
       setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(), static_cast<socklen_t>(interface.size())) == 0;
   sockaddr_storage address{};

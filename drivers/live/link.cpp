@@ -38,17 +38,22 @@ OpenedLink open_dpdk(const LiveConfig& config, std::string* error) {
     errno = ELIBACC;
     return {};
   }
-  auto file = StackFile::create(
-      {.link = config.link.kind + ":" + config.link.name, .device_name = config.device_name, .addresses = {}});
+  auto file = StackFile::create({.link = config.link.kind + ":" + config.link.name,
+                                 .device_name = config.device_name,
+                                 .driver = {},
+                                 .addresses = {}});
   if (file == nullptr) {
     *error = std::string("a file for counters in /dev/shm: ") + std::strerror(errno);
     return {};
   }
-  DpdkLinkConfig link{.kind = config.link.kind, .name = config.link.name, .addresses = {}};
+  DpdkLinkConfig link{
+      .kind = config.link.kind, .name = config.link.name, .driver = config.link.driver, .addresses = {}};
   for (const IpPrefix& prefix : config.addresses) link.addresses.push_back(prefix.address);
   link.counters = file->port_counters();
-  std::unique_ptr<Port> port(open(link, error));
+  std::string driver;
+  std::unique_ptr<Port> port(open(link, &driver, error));
   if (port == nullptr) return {};
+  file->set_driver(driver);
   file->set_addresses(port->attributes().addresses);
   Counters* counters = file->counters();
   return {.file = std::move(file), .port = std::move(port), .counters = counters};

@@ -57,6 +57,19 @@ std::string check_interface(std::string_view name) {
   return {};
 }
 
+constexpr std::array<std::string_view, 4> kNetdevDrivers = {"auto", "af_xdp", "af_xdp_generic", "af_packet"};
+
+/// INTERFACE, or INTERFACE/DRIVER.
+std::string apply_netdev(std::string_view text, LinkName* link) {
+  const std::size_t slash = text.find('/');
+  link->name = text.substr(0, slash);
+  if (std::string wrong = check_interface(link->name); !wrong.empty() || slash == std::string_view::npos) return wrong;
+  link->driver = text.substr(slash + 1);
+  if (std::find(kNetdevDrivers.begin(), kNetdevDrivers.end(), link->driver) != kNetdevDrivers.end()) return {};
+  return "no driver for interfaces is called " + quoted(link->driver) + nearest_hint(link->driver, kNetdevDrivers) +
+         "; there are " + listed(kNetdevDrivers);
+}
+
 std::string apply_link(std::string_view value, LiveConfig* config) {
   const std::size_t colon = value.find(':');
   const std::string_view kind = value.substr(0, colon);
@@ -66,7 +79,8 @@ std::string apply_link(std::string_view value, LiveConfig* config) {
   LinkName link;
   link.kind = kind;
   if (colon != std::string_view::npos) link.name = value.substr(colon + 1);
-  if (std::string wrong = kind == "netdev" ? check_interface(link.name) : check_name(link.name); !wrong.empty())
+  if (std::string wrong = kind == "netdev" ? apply_netdev(std::string(link.name), &link) : check_name(link.name);
+      !wrong.empty())
     return wrong;
   config->link = link;
   return {};

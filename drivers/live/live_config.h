@@ -23,10 +23,11 @@ struct IpPrefix {
   bool operator==(const IpPrefix&) const = default;
 };
 
-/// What a device is joined to, written KIND:NAME.
+/// What a device is joined to, written KIND:NAME, an interface also netdev:NAME/DRIVER.
 struct LinkName {
   std::string kind = "cable";
   std::string name = "default";
+  std::string driver = "auto";
 };
 
 struct LiveConfig {

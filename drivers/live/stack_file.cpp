@@ -15,7 +15,7 @@
 namespace roci {
 
 struct StackFile::Record {
-  static constexpr std::uint64_t kMagic = 0x726f'6369'7374'6b31;
+  static constexpr std::uint64_t kMagic = 0x726f'6369'7374'6b32;
   static constexpr std::size_t kMaxAddresses = 16;
 
   std::uint64_t magic;  ///< written last
@@ -24,6 +24,7 @@ struct StackFile::Record {
   std::array<IpAddress, kMaxAddresses> addresses;
   std::array<char, 128> link;
   std::array<char, 64> device_name;
+  std::array<char, 256> driver;
   std::array<char, 32> program;
   alignas(64) Counters counters;
   alignas(64) DpdkCounters port_counters;
@@ -126,6 +127,8 @@ void StackFile::remove() { unlink(path_.c_str()); }
 Counters* StackFile::counters() { return &record_->counters; }
 DpdkCounters* StackFile::port_counters() { return &record_->port_counters; }
 
+void StackFile::set_driver(const std::string& driver) { put_text(record_->driver, driver); }
+
 void StackFile::set_addresses(const std::vector<IpAddress>& addresses) {
   const std::size_t count = std::min(addresses.size(), Record::kMaxAddresses);
   std::copy_n(addresses.begin(), count, record_->addresses.begin());
@@ -150,6 +153,7 @@ struct StackFiles {
       const std::size_t count = std::min<std::size_t>(record->address_count, Record::kMaxAddresses);
       stack->identity = {.link = text_of(record->link),
                          .device_name = text_of(record->device_name),
+                         .driver = text_of(record->driver),
                          .addresses = {record->addresses.begin(), record->addresses.begin() + count}};
       stack->pid = record->pid;
       stack->program = text_of(record->program);

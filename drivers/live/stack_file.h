@@ -16,6 +16,7 @@ namespace roci {
 struct StackIdentity {
   std::string link;
   std::string device_name;
+  std::string driver;  ///< what moves its frames, for people
   std::vector<IpAddress> addresses;
 };
 
@@ -32,6 +33,7 @@ class StackFile {
   DpdkCounters* port_counters();
   /// The process is ending: nobody is to find the file. The counters stay usable.
   void remove();
+  void set_driver(const std::string& driver);
   void set_addresses(const std::vector<IpAddress>& addresses);
 
  private:

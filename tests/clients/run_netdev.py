@@ -3,6 +3,7 @@
 Arguments: paths of roci, roci-verify and gone, then `quick` or `full`; and, to run only some cases, texts that their
 names hold."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -25,10 +26,18 @@ FULL = SUITE == "full"
 HANG_SECONDS = 300
 KILLS = 100 if FULL else 8
 
-INTERFACE = "port0"
 HOSTS = [f"roci-test-{os.getpid()}-{name}" for name in "ab"]
-V4 = ["198.18.77.1", "198.18.77.2"]
-V6 = ["fd00:77::1", "fd00:77::2"]
+# 4200 carries RoCE's largest packets over IPv6; AF_XDP, whose frames lie in one page, wants less.
+INTERFACES = {"port0": 4200, "port1": 3400}
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def v4(interface, host):
+    return f"198.18.7{interface[-1]}.{host + 1}"
+
+
+def v6(interface, host):
+    return f"fd00:7{interface[-1]}::{host + 1}"
 
 
 def sh(*command, check_status=True):
@@ -45,14 +54,14 @@ def inside(host):
 def make_hosts():
     for host in HOSTS:
         sh("ip", "netns", "add", host)
-    # 4200 carries RoCE's largest packets over IPv6.
-    sh("ip", "-n", HOSTS[0], "link", "add", INTERFACE, "mtu", 4200, "type", "veth",
-       "peer", "name", INTERFACE, "mtu", 4200, "netns", HOSTS[1])
-    for host, v4, v6 in zip(HOSTS, V4, V6):
-        sh("ip", "-n", host, "address", "add", f"{v4}/24", "dev", INTERFACE)
-        sh("ip", "-n", host, "address", "add", f"{v6}/64", "dev", INTERFACE, "nodad")
-        for name in ("lo", INTERFACE):
-            sh("ip", "-n", host, "link", "set", name, "up")
+        sh("ip", "-n", host, "link", "set", "lo", "up")
+    for interface, mtu in INTERFACES.items():
+        sh("ip", "-n", HOSTS[0], "link", "add", interface, "mtu", mtu, "type", "veth",
+           "peer", "name", interface, "mtu", mtu, "netns", HOSTS[1])
+        for number, host in enumerate(HOSTS):
+            sh("ip", "-n", host, "address", "add", f"{v4(interface, number)}/24", "dev", interface)
+            sh("ip", "-n", host, "address", "add", f"{v6(interface, number)}/64", "dev", interface, "nodad")
+            sh("ip", "-n", host, "link", "set", interface, "up")
 
 
 def remove_hosts():
@@ -69,32 +78,44 @@ def why_not():
     return "" if probe.returncode == 0 else f"no network namespaces here: {probe.stderr.strip()}"
 
 
-PLACE = Place(f"netdev:{INTERFACE}", inside(0), inside(1), V4[0])
+def place(interface, driver=""):
+    return Place(f"netdev:{interface}{driver}", inside(0), inside(1), v4(interface, 0))
 
 
-def pair(program, flags, run_flags=()):
-    return Pair(ROCI, program, flags, server_run=run_flags, client_run=run_flags, place=PLACE)
+# By the driver that moves the frames.
+PACKET = place("port0")
+NATIVE = place("port1")
+GENERIC = place("port1", "/af_xdp_generic")
 
 
-def perftest(program, flags):
-    with pair(program, flags) as both:
+def interface_of(where):
+    return where.link.split(":")[1].split("/")[0]
+
+
+def pair(where, program, flags):
+    return Pair(ROCI, program, flags, place=where)
+
+
+def perftest(where, program, flags):
+    with pair(where, program, flags) as both:
         both.finish(HANG_SECONDS)
         rows = [line.split() for line in both.client.text().splitlines() if re.match(r"^ *\d+ +\d+ +[\d.]+", line)]
         check(rows and all(float(row[-1]) > 0 for row in rows), both.explain())
 
 
-def verify(flags):
-    with pair(VERIFY, flags) as both:
+def verify(where, flags):
+    with pair(where, VERIFY, flags) as both:
         both.finish(HANG_SECONDS)
         for end in (both.client, both.server):
             check(re.search(r"verify: \d+ operations, \d+ bytes checked, 0 errors", end.text()), both.explain())
 
 
-def devinfo():
-    end = End(ROCI, PLACE.link, ["ibv_devinfo", "-v"], prefix=inside(0))
+def devinfo(where, mtu):
+    end = End(ROCI, where.link, ["ibv_devinfo", "-v"], prefix=inside(0))
     try:
         check_equal(end.wait(HANG_SECONDS), 0, end.text())
-        for text in ("PORT_ACTIVE", f"::ffff:{V4[0]}", V6[0], "active_mtu:\t\t4096"):
+        interface = interface_of(where)
+        for text in ("PORT_ACTIVE", f"::ffff:{v4(interface, 0)}", v6(interface, 0), f"active_mtu:\t\t{mtu}"):
             check(text in end.text(), f"no {text!r} in\n{end.text()}")
     finally:
         end.end()
@@ -108,22 +129,22 @@ def unreachable_sent(host):
     return int(values[names.index("OutDestUnreachs")]) + int(v6.group(1))
 
 
-def kernel_goes_on():
+def kernel_goes_on(where):
     """Ping and a TCP stream beside a transfer; and the kernel answers none of the transfer's packets."""
     before = [unreachable_sent(host) for host in range(2)]
-    with pair("ib_write_bw", ["-D", 4]) as both:
-        ping = sh(*inside(1), "ping", "-c", 10, "-i", 0.2, "-W", 2, V4[0])
+    with pair(where, "ib_write_bw", ["-D", 4]) as both:
+        ping = sh(*inside(1), "ping", "-c", 10, "-i", 0.2, "-W", 2, where.address)
         check(" 0% packet loss" in ping, ping)
-        received = tcp_stream(1 << 20)
+        received = tcp_stream(where.address, 1 << 20)
         check_equal(received, 1 << 20, "bytes through TCP")
         both.finish(HANG_SECONDS)
     check_equal([unreachable_sent(host) for host in range(2)], before, "ICMP unreachable sent")
 
 
-def tcp_stream(size):
+def tcp_stream(address, size):
     take = ("import socket,sys; s=socket.create_server(('0.0.0.0',18077)); print('ready',flush=True); c,_=s.accept();"
             "n=0\nwhile d:=c.recv(65536): n+=len(d)\nprint(n)")
-    give = f"import socket; s=socket.create_connection(('{V4[0]}',18077)); s.sendall(bytes({size}))"
+    give = f"import socket; s=socket.create_connection(('{address}',18077)); s.sendall(bytes({size}))"
     taker = subprocess.Popen([*inside(0), sys.executable, "-c", take], stdout=subprocess.PIPE, text=True)
     try:
         check_equal(taker.stdout.readline(), "ready\n", "the TCP server")
@@ -134,80 +155,194 @@ def tcp_stream(size):
         taker.wait()
 
 
-def stacks():
-    return [stack for stack in json.loads(sh(ROCI, "stat", "--json")) if stack["link"] == PLACE.link]
+def stacks(interface):
+    """Those whose port is open."""
+    return [stack for stack in json.loads(sh(ROCI, "stat", "--json"))
+            if stack["link"] == f"netdev:{interface}" and "driver" in stack]
 
 
-def stat():
-    with pair("ib_write_bw", ["-D", 3]) as both:
-        deadline = time.monotonic() + HANG_SECONDS
-        while not (len(stacks()) == 2 and all(stack["counters"]["port_rx_frames"] > 100 for stack in stacks())):
-            check(time.monotonic() < deadline, f"{stacks()}\n{both.explain()}")
-            time.sleep(0.1)
-        addresses = sorted(stack["addresses"] for stack in stacks())
-        check_equal(addresses, [[v4, v6] for v4, v6 in zip(V4, V6)], "addresses")
-        both.finish(HANG_SECONDS)
-    check_equal(stacks(), [], "stacks left behind")
+def wait_for(condition, explain):
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition():
+        check(time.monotonic() < deadline, explain())
+        time.sleep(0.1)
 
 
-def sleeps():
-    """Whoever waits for frames is woken by them, and looks for none until then."""
-    server = End(ROCI, PLACE.link, ["ib_write_bw", "-p", free_port()], prefix=inside(0))
+@contextlib.contextmanager
+def waiting_server(where, wrapped=("ib_write_bw",)):
+    """A stack that nobody talks to, in host 0."""
+    server = End(ROCI, where.link, [*wrapped, "-p", free_port()], prefix=inside(0))
     try:
-        deadline = time.monotonic() + HANG_SECONDS
-        while not stacks():
-            check(time.monotonic() < deadline, server.text())
-            time.sleep(0.1)
-        time.sleep(0.5)  # it looks a little before it sleeps
-        before = stacks()[0]["counters"]["turns"]
-        time.sleep(2)
-        turns = stacks()[0]["counters"]["turns"] - before
-        check(turns < 200, f"{turns} turns in two idle seconds")
+        wait_for(lambda: stacks(interface_of(where)), server.text)
+        yield server
     finally:
         server.end()
 
 
-def kills():
+def stat(where):
+    interface = interface_of(where)
+
+    def both_receive():
+        found = stacks(interface)
+        return len(found) == 2 and all(stack["counters"]["port_rx_frames"] > 100 for stack in found)
+
+    with pair(where, "ib_write_bw", ["-D", 3]) as both:
+        wait_for(both_receive, lambda: f"{stacks(interface)}\n{both.explain()}")
+        addresses = sorted(stack["addresses"] for stack in stacks(interface))
+        check_equal(addresses, [[v4(interface, host), v6(interface, host)] for host in range(2)], "addresses")
+        both.finish(HANG_SECONDS)
+    check_equal(stacks(interface), [], "stacks left behind")
+
+
+def driver_of(where):
+    with waiting_server(where):
+        return stacks(interface_of(where))[0]["driver"]
+
+
+def drivers():
+    """What `auto` takes, and that it says why."""
+    check(driver_of(PACKET).startswith("af_packet, as AF_XDP cannot be had: it carries an MTU of"), driver_of(PACKET))
+    check_equal(driver_of(NATIVE), "AF_XDP, native, copying", "driver")
+    check_equal(driver_of(GENERIC), "AF_XDP, generic, copying", "driver")
+    check_equal(driver_of(place("port1", "/af_packet")), "af_packet", "driver")
+
+
+def without_native():
+    """A veth whose peer sends larger frames takes no native program."""
+    sh("ip", "-n", HOSTS[1], "link", "set", "port1", "mtu", 4200)
+    try:
+        driver = driver_of(NATIVE)
+        check(driver.startswith("AF_XDP, generic, copying, as native cannot be had: "), driver)
+    finally:
+        sh("ip", "-n", HOSTS[1], "link", "set", "port1", "mtu", INTERFACES["port1"])
+
+
+def xdp_of(interface):
+    """The id of the XDP program on host 0's interface, or None."""
+    link = json.loads(sh("ip", "-json", "-details", "-n", HOSTS[0], "link", "show", interface))[0]
+    return link.get("xdp", {}).get("prog", {}).get("id")
+
+
+def foreign_program():
+    """Another's XDP program stays where it is."""
+    foreign = subprocess.Popen([*inside(0), sys.executable, HERE / "foreign_xdp.py", "port1"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        check_equal(foreign.stdout.readline(), "attached\n", "the foreign program")
+        before = xdp_of("port1")
+        check(before is not None, "no program on the interface")
+        driver = driver_of(NATIVE)
+        check(driver.startswith("af_packet, as AF_XDP cannot be had: attaching the XDP program: "), driver)
+        check_equal(xdp_of("port1"), before, "program on the interface")
+    finally:
+        foreign.kill()
+        foreign.wait()
+
+
+def two_stacks():
+    """By af_packet several share an interface; by AF_XDP one has it, and says so to the next."""
+    with waiting_server(place("port1", "/af_packet")):
+        second = End(ROCI, NATIVE.link, ["ib_write_bw", "-p", free_port()], prefix=inside(0))
+        try:
+            wait_for(lambda: len(stacks("port1")) == 2, second.text)
+            why = "af_packet, as AF_XDP cannot be had: another stack is on the interface"
+            check_equal(sorted(stack["driver"] for stack in stacks("port1")), ["af_packet", why], "drivers")
+        finally:
+            second.end()
+    with waiting_server(NATIVE):
+        second = End(ROCI, NATIVE.link, ["ibv_devinfo"], prefix=inside(0))
+        try:
+            check(second.wait(HANG_SECONDS) != 0, second.text())
+            check("another stack has the interface by AF_XDP" in second.text(), second.text())
+        finally:
+            second.end()
+
+
+def forked():
+    """A child that outlives its killed parent holds neither the port nor the program."""
+    open_and_fork = ("import ctypes,os,time; v=ctypes.CDLL('libibverbs.so.1');"
+                     "v.ibv_get_device_list.restype=ctypes.POINTER(ctypes.c_void_p);"
+                     "v.ibv_open_device.argtypes=[ctypes.c_void_p]; v.ibv_open_device(v.ibv_get_device_list(None)[0]);"
+                     "child=os.fork(); print(child, flush=True) if child else None; time.sleep(600)")
+    parent = End(ROCI, NATIVE.link, [sys.executable, "-c", open_and_fork], prefix=inside(0))
+    child = None
+    try:
+        wait_for(parent.text, parent.text)
+        child = int(parent.text())
+        check(xdp_of("port1") is not None, "no program on the interface")
+        parent.signal(signal.SIGKILL)
+        parent.process.wait()
+        check_equal(xdp_of("port1"), None, "program on the interface")
+        check_equal(driver_of(NATIVE), "AF_XDP, native, copying", "driver")
+    finally:
+        parent.end()
+        if child is not None:
+            os.kill(child, signal.SIGKILL)
+
+
+def sleeps(where):
+    """Whoever waits for frames is woken by them, and looks for none until then."""
+    with waiting_server(where):
+        time.sleep(0.5)  # it looks a little before it sleeps
+        before = stacks(interface_of(where))[0]["counters"]["turns"]
+        time.sleep(2)
+        turns = stacks(interface_of(where))[0]["counters"]["turns"] - before
+        check(turns < 200, f"{turns} turns in two idle seconds")
+
+
+def kills(where):
     """Whoever is killed leaves nothing that the next one stumbles over."""
     for number in range(KILLS):
-        with pair("ib_write_bw", ["-s", 65536, "-n", 1000000]) as both:
+        with pair(where, "ib_write_bw", ["-s", 65536, "-n", 1000000]) as both:
             time.sleep(0.2 + 0.1 * (number % 5))
             for end in (both.server, both.client):
                 end.signal(signal.SIGKILL)
-    verify(["-n", 32])
+    verify(where, ["-n", 32])
 
 
 def self_loop():
     """QPs of one process: their frames never reach the interface."""
-    end = End(ROCI, PLACE.link, [GONE], prefix=inside(0))
+    end = End(ROCI, PACKET.link, [GONE], prefix=inside(0))
     try:
         check_equal(end.wait(HANG_SECONDS), 0, end.text())
     finally:
         end.end()
 
 
+def perftest_cases(where, title, everything):
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+        for flags in ([], ["-a", "-n", 20], ["-m", 1024, "-x", 1])[:3 if everything else 1]:
+            short = [*flags] if "-n" in flags else [*flags, "-n", 200]
+            yield f"{title}: {program} {' '.join(map(str, short))}", lambda p=program, f=short: perftest(where, p, f)
+    for program in ("ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat", "ib_atomic_bw"):
+        yield f"{title}: {program}", lambda p=program: perftest(where, p, ["-n", 200])
+
+
+def cases_by_driver(where, title, everything):
+    for name, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("MTU 1024", ["-m", 1024]), ("16 QPs", ["-q", 16]),
+                        ("both directions", ["-b"]), ("events", ["-e"]))[:6 if everything else 2]:
+        yield f"{title}: every byte: {name}", lambda f=flags: verify(where, [*f, "-n", 64])
+    yield from perftest_cases(where, title, everything)
+    yield f"{title}: the kernel goes on beside it", lambda: kernel_goes_on(where)
+    yield f"{title}: an idle stack sleeps", lambda: sleeps(where)
+    yield f"{title}: {KILLS} times kill -9 of both ends", lambda: kills(where)
+
+
 def cases():
     # First, for the kernels then still look if their IPv6 addresses are unique, and ask for no neighbour.
-    yield "every byte: IPv6 on an interface that has just come up", lambda: verify(["-x", 1, "-n", 64])
-    yield "ibv_devinfo -v", devinfo
-    for title, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("MTU 1024", ["-m", 1024]), ("16 QPs", ["-q", 16]),
-                         ("both directions", ["-b"]), ("events", ["-e"]), ("UC", ["-c", "uc", "-d", 4]),
-                         ("UC, IPv6", ["-c", "uc", "-x", 1, "-d", 4]), ("UD", ["-c", "ud", "-d", 4]),
-                         ("UD, IPv6", ["-c", "ud", "-x", 1, "-d", 4])):
-        yield f"every byte: {title}", lambda f=flags: verify([*f, "-n", 64])
-    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-        for flags in ([], ["-a", "-n", 20], ["-m", 1024, "-x", 1]):
-            short = [*flags] if "-n" in flags else [*flags, "-n", 200]
-            yield f"{program} {' '.join(map(str, short))}", lambda p=program, f=short: perftest(p, f)
-    for program in ("ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat"):
-        yield f"{program}", lambda p=program: perftest(p, ["-n", 200])
-    yield "a multicast group", lambda: perftest("ib_send_lat", ["-c", "UD", "-g", "-x", 1, "-n", 200])
-    yield "ib_atomic_bw", lambda: perftest("ib_atomic_bw", ["-n", 200])
-    yield "the kernel goes on beside it", kernel_goes_on
-    yield "roci stat", stat
-    yield "an idle stack sleeps", sleeps
+    yield "every byte: IPv6 on an interface that has just come up", lambda: verify(PACKET, ["-x", 1, "-n", 64])
+    yield "ibv_devinfo -v", lambda: devinfo(PACKET, 4096)
+    yield "ibv_devinfo -v with AF_XDP", lambda: devinfo(NATIVE, 2048)
+    yield "roci stat", lambda: stat(PACKET)
+    yield "which driver auto takes", drivers
+    yield "a peer's MTU that native XDP does not take", without_native
+    yield "another's XDP program", foreign_program
+    yield "two stacks on one interface", two_stacks
+    yield "a forked child", forked
     yield "a device and itself", self_loop
-    yield f"{KILLS} times kill -9 of both ends", kills
+    yield from cases_by_driver(PACKET, "af_packet", True)
+    yield from cases_by_driver(NATIVE, "AF_XDP, native", FULL)
+    yield from cases_by_driver(GENERIC, "AF_XDP, generic", FULL)
 
 
 def main():

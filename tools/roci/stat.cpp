@@ -34,6 +34,7 @@ std::string address_text(const IpAddress& address) {
 /// A stack, on whichever link.
 struct Stack {
   std::string link;
+  std::string driver;  ///< empty on a cable
   std::string device_name;
   std::string program;
   std::int32_t pid = 0;
@@ -55,14 +56,15 @@ std::vector<Stack> running_stacks() {
   std::vector<Stack> stacks;
   for (const CableEnd& end : list_cable_ends()) {
     Stack& stack =
-        stacks.emplace_back(Stack{"cable:" + end.cable, end.device_name, end.program, end.pid, end.addresses, {}, {}});
+        stacks.emplace_back(Stack{"cable:" + end.cable, {}, end.device_name, end.program, end.pid, end.addresses, {}});
     add_counters(stack, kCounterInfos, end.stack_counters);
     add_counters(stack, kCableCounterInfos, end.cable_counters);
     add_rates(stack, end.rates);
   }
   for (const RunningStack& found : list_stacks()) {
-    Stack& stack = stacks.emplace_back(Stack{
-        found.identity.link, found.identity.device_name, found.program, found.pid, found.identity.addresses, {}, {}});
+    const StackIdentity& identity = found.identity;
+    Stack& stack = stacks.emplace_back(
+        Stack{identity.link, identity.driver, identity.device_name, found.program, found.pid, identity.addresses, {}});
     add_counters(stack, kCounterInfos, found.stack_counters);
     add_counters(stack, kDpdkCounterInfos, found.port_counters);
     add_rates(stack, found.rates);
@@ -78,6 +80,7 @@ void print_text(const Stack& stack, bool all) {
   for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
   fmt::print("{}: {} (pid {}) on {}, {}\n", stack.device_name, stack.program, stack.pid, stack.link,
              fmt::join(addresses, " "));
+  if (!stack.driver.empty()) fmt::print("     driver: {}\n", stack.driver);
   for (const auto& [name, value] : stack.counters)
     if (all || value != 0) fmt::print("     {}: {}\n", name, value);
   for (const QpRate& rate : stack.rates)
@@ -90,19 +93,12 @@ nlohmann::ordered_json to_json(const Stack& stack) {
   for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
   nlohmann::ordered_json counters = nlohmann::ordered_json::object();
   for (const auto& [name, value] : stack.counters) counters[std::string(name)] = value;
-  nlohmann::ordered_json rates = nlohmann::ordered_json::array();
-  for (const QpRate& rate : stack.rates)
-    rates.push_back({{"qpn", rate.qpn},
-                     {"current_rate_bps", rate.current_rate_bps},
-                     {"target_rate_bps", rate.target_rate_bps},
-                     {"alpha", in_parts(rate.alpha_ppm)}});
-  return {{"device", stack.device_name},
-          {"pid", stack.pid},
-          {"program", stack.program},
-          {"link", stack.link},
-          {"addresses", addresses},
-          {"counters", counters},
-          {"rates", rates}};
+  nlohmann::ordered_json object{
+      {"device", stack.device_name}, {"pid", stack.pid}, {"program", stack.program}, {"link", stack.link}};
+  if (!stack.driver.empty()) object["driver"] = stack.driver;
+  object["addresses"] = addresses;
+  object["counters"] = counters;
+  return object;
 }
 
 void print_descriptions() {

@@ -66,6 +66,21 @@ TEST(LiveConfig, parse_live_config__every_variable_has_its_field) {
   EXPECT_EQ(parsed.config.addresses[1], (IpPrefix{v6, 64}));
 }
 
+TEST(LiveConfig, parse_live_config__an_interface_may_name_its_driver) {
+  const Parsed plain = parse({{"ROCI_LINK", "netdev:eth0"}});
+  EXPECT_EQ(plain.config.link.name, "eth0");
+  EXPECT_EQ(plain.config.link.driver, "auto");
+  const Parsed chosen = parse({{"ROCI_LINK", "netdev:eth0/af_packet"}});
+  EXPECT_EQ(chosen.config.link.name, "eth0");
+  EXPECT_EQ(chosen.config.link.driver, "af_packet");
+  EXPECT_EQ(
+      error_of("ROCI_LINK", "netdev:eth0/af_xpd"),
+      "ROCI_LINK=netdev:eth0/af_xpd: no driver for interfaces is called \"af_xpd\", nearest: \"af_xdp\"; there are "
+      "auto, af_xdp, af_xdp_generic, af_packet");
+  EXPECT_NE(error_of("ROCI_LINK", "netdev:eth0/"), "");
+  EXPECT_NE(error_of("ROCI_LINK", "netdev:/af_xdp"), "");
+}
+
 TEST(LiveConfig, parse_live_config__a_link_without_a_name_is_the_default_one) {
   EXPECT_EQ(parse({{"ROCI_LINK", "cable"}}).config.link.name, "default");
 }
