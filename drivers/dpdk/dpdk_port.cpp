@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "drivers/dpdk/eal.h"
+#include "drivers/dpdk/gid_table.h"
 #include "stack/wire/headers_l3.h"
 
 namespace roci::dpdk {
@@ -27,6 +28,8 @@ constexpr int kFirstLooks = 50;
 /// How long frames for a neighbour that is being looked for do not count as lost. A kernel may need some seconds: an
 /// interface that has just come up asks nobody before its own IPv6 address is known to be unique.
 constexpr Duration kNeighbourPatience = seconds(3);
+/// The kernel sends nothing to them itself, and would not notice that they have moved.
+constexpr Duration kUseInterval = seconds(5);
 constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
 constexpr std::size_t kMostArrivals = 8;
 
@@ -34,6 +37,7 @@ constexpr std::size_t kMostArrivals = 8;
 
 struct DpdkPort::DpdkRoute : Route {
   IpAddress destination;
+  std::optional<IpAddress> next_hop;  ///< nothing for this device itself, and where there is no way
   std::uint32_t users = 0;
   bool is_self = false;
   bool is_group = false;
@@ -62,7 +66,8 @@ bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* driver, st
     return false;
   }
   state_ = *state;
-  addresses_ = config.addresses.empty() ? state_.addresses : config.addresses;
+  follows_addresses_ = config.addresses.empty();
+  gids_ = follows_addresses_ ? state_.addresses : config.addresses;
   netdev_ = Netdev::open(config.name, config.driver, state_, error);
   if (netdev_ == nullptr) return false;
   device_ = &netdev_->device();
@@ -84,7 +89,7 @@ DpdkPort::~DpdkPort() {
 PortAttributes DpdkPort::attributes() const {
   constexpr std::uint64_t kAssumedSpeed = 10'000'000'000;
   return {.mac = state_.mac,
-          .addresses = addresses_,
+          .addresses = gids_,
           .link_mtu_bytes = std::min(state_.mtu_bytes, netdev_->most_mtu_bytes()),
           .speed_bps = kAssumedSpeed,
           .link_up = state_.is_up};
@@ -93,16 +98,13 @@ PortAttributes DpdkPort::attributes() const {
 void DpdkPort::resolve(DpdkRoute& route) {
   EthernetHeader header{.source = state_.mac,
                         .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
-  const auto own = std::find(addresses_.begin(), addresses_.end(), route.destination);
-  route.is_self = own != addresses_.end();
-  route.is_group = route.destination.is_multicast();
-  route.is_resolved = route.is_self || route.is_group;
-  if (route.is_group) {
-    header.destination = multicast_mac(route.destination);
-  } else if (route.is_self) {
+  route.is_self = std::find(gids_.begin(), gids_.end(), route.destination) != gids_.end();
+  route.is_resolved = route.is_self;
+  route.next_hop = route.is_self ? std::nullopt : kernel_.next_hop(route.destination);
+  if (route.is_self) {
     header.destination = state_.mac;
-  } else if (const auto hop = kernel_.next_hop(route.destination); hop.has_value()) {
-    if (const auto mac = kernel_.resolve(*hop); mac.has_value()) {
+  } else if (route.next_hop.has_value()) {
+    if (const auto mac = kernel_.resolve(*route.next_hop); mac.has_value()) {
       header.destination = *mac;
       route.is_resolved = true;
     }
@@ -133,14 +135,17 @@ void DpdkPort::release_route(Route* route) {
   if (--ours->users == 0) std::erase_if(routes_, [ours](const auto& entry) { return entry.get() == ours; });
 }
 
-void DpdkPort::join_group(const IpAddress& group) {
-  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) holder_.set_membership(group, true);
-  groups_.push_back(group);
-}
-
-void DpdkPort::leave_group(const IpAddress& group) {
-  groups_.erase(std::find(groups_.begin(), groups_.end(), group));
-  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) holder_.set_membership(group, false);
+/// An interface that is gone is down.
+void DpdkPort::take_state(std::optional<InterfaceState> state) {
+  if (!state.has_value()) {
+    state = state_;
+    state->is_up = false;
+  }
+  if (*state == state_) return;
+  if (state->mac != state_.mac) netdev_->set_mac(state->mac);
+  state_ = *std::move(state);
+  if (follows_addresses_) update_gids(gids_, state_.addresses);
+  is_changed_ = true;
 }
 
 /// What the kernel changed, and the neighbours that it did not know yet.
@@ -149,10 +154,13 @@ void DpdkPort::follow_kernel(Instant now) {
   next_look_ = now + kLookInterval;
   const bool changed = kernel_.clear_changes();
   counters_.port_kernel_changes += changed ? 1 : 0;
-  if (changed)
-    if (const auto state = kernel_.read_state(); state.has_value()) state_ = *state;
+  if (changed) take_state(kernel_.read_state());
   for (const auto& route : routes_)
     if (changed || !route->is_resolved) resolve(*route);
+  if (now < next_use_) return;
+  next_use_ = now + kUseInterval;
+  for (const auto& route : routes_)
+    if (route->next_hop.has_value()) kernel_.use(*route->next_hop);
 }
 
 void DpdkPort::begin_turn(Instant now, TurnReason) {
@@ -166,6 +174,8 @@ bool DpdkPort::peer_stalled(const Route& route) {
 }
 
 void DpdkPort::end_turn(Instant) { flush(); }
+
+bool DpdkPort::take_change() { return std::exchange(is_changed_, false); }
 
 void DpdkPort::flush() {
   while (to_device_.size() > 0) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +58,7 @@ class DpdkPort : public Port {
   void rx_release() override;
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
+  bool take_change() override;
   bool peer_stalled(const Route& route) override;
   void prepare_wait(bool deep) override;
   bool wait(Duration at_most) override;
@@ -70,7 +72,7 @@ class DpdkPort : public Port {
   explicit DpdkPort(DpdkCounters& counters);
   bool open_netdev(const DpdkLinkConfig& config, std::string* driver, std::string* error);
   void resolve(DpdkRoute& route);
-  void copy_to_self(std::span<const std::uint32_t> frame_bytes);
+  void take_state(std::optional<InterfaceState> state);
   void follow_kernel(Instant now);
   void flush();
   void silence_bell();
@@ -80,11 +82,13 @@ class DpdkPort : public Port {
   Ethdev* device_ = nullptr;
   Netlink kernel_;
   InterfaceState state_;
-  std::vector<IpAddress> addresses_;
-  std::vector<IpAddress> groups_;  ///< multicast, joined; each as often as it was
+  std::vector<IpAddress> gids_;
+  bool follows_addresses_ = false;  ///< the interface's are its GIDs
+  bool is_changed_ = false;         ///< attributes() has, since take_change()
   std::vector<std::unique_ptr<DpdkRoute>> routes_;
   Instant now_{};        ///< of the turn under way
-  Instant next_look_{};  ///< at the kernel, while a route is not resolved
+  Instant next_look_{};  ///< at the kernel
+  Instant next_use_{};   ///< of the neighbours, for the kernel to see that they are still there
 
   std::array<rte_mbuf*, kBurst> received_{};
   std::uint32_t received_count_ = 0;

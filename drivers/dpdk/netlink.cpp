@@ -222,7 +222,7 @@ std::optional<MacAddress> Netlink::neighbour(const IpAddress& address) {
 
 /// The kernel resolves what is used. With the right to change neighbours that can be said; without, a datagram to the
 /// discard port is a use.
-void Netlink::solicit(const IpAddress& address) {
+void Netlink::use(const IpAddress& address) {
   std::array<char, kBufferBytes> buffer;
   auto* entry = start_message<ndmsg>(buffer, RTM_NEWNEIGH, NLM_F_ACK | NLM_F_CREATE);
   entry->ndm_family = family_of(address);
@@ -245,7 +245,7 @@ void Netlink::solicit(const IpAddress& address) {
 
 std::optional<MacAddress> Netlink::resolve(const IpAddress& next_hop) {
   const std::optional<MacAddress> known = neighbour(next_hop);
-  if (!known.has_value()) solicit(next_hop);
+  if (!known.has_value()) use(next_hop);
   return known;
 }
 

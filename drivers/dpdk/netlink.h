@@ -38,6 +38,8 @@ class Netlink {
   std::optional<IpAddress> next_hop(const IpAddress& destination);
   /// The MAC of a next hop, if the kernel has it; asks the kernel to find it if not.
   std::optional<MacAddress> resolve(const IpAddress& next_hop);
+  /// Has the kernel look for a neighbour that it does not know, and make sure of one that it has not heard of for long.
+  void use(const IpAddress& next_hop);
 
   /// Readable when something changed; clear_changes() then empties it.
   int changes_fd() const;
@@ -46,7 +48,6 @@ class Netlink {
  private:
   bool request(nlmsghdr* message, int (*callback)(const nlmsghdr*, void*), void* data);
   std::optional<MacAddress> neighbour(const IpAddress& address);
-  void solicit(const IpAddress& address);
 
   std::string interface_;
   unsigned index_ = 0;

@@ -54,15 +54,30 @@ ProgressMode progress_mode(const std::string& name) {
   return ProgressMode::kAuto;
 }
 
-/// The largest RoCE MTU that a link of `link_mtu_bytes` carries: IPv6, UDP, BTH, extension headers and ICRC need room.
-std::uint8_t mtu_code(std::uint32_t wanted_bytes, std::uint32_t link_mtu_bytes) {
-  constexpr std::uint32_t kHeaderRoomBytes = 80;
+std::uint8_t mtu_code(std::uint32_t wanted_bytes) {
   std::uint8_t code = 5;
-  while (code > 1 && (mtu_bytes(code) > wanted_bytes || mtu_bytes(code) + kHeaderRoomBytes > link_mtu_bytes)) --code;
+  while (code > 1 && mtu_bytes(code) > wanted_bytes) --code;
   return code;
 }
 
 }  // namespace
+
+/// On the way to the client, a change of addresses goes to whoever looks from outside, too.
+class LiveDevice::Events : public EventSink {
+ public:
+  Events(EventSink& client, const Port& port, StackFile* file) : client_(client), port_(port), file_(file) {}
+  void on_completion_event(Cq& cq) override { client_.on_completion_event(cq); }
+  void on_async_event(const AsyncEvent& event) override {
+    if (event.type == AsyncEventType::kGidChange && file_ != nullptr)
+      file_->set_addresses(port_.attributes().addresses);
+    client_.on_async_event(event);
+  }
+
+ private:
+  EventSink& client_;
+  const Port& port_;
+  StackFile* file_;  ///< null on a link that tells of its addresses itself
+};
 
 class LiveDevice::SystemEntropy : public Entropy {
  public:
@@ -153,12 +168,10 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   made->counters_ = link.counters;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
-  device_config.cc = config.cc;
-  device_config.egress = config.egress;
-  device_config.egress.marks_data = config.cc.make != nullptr || config.egress.pfc != 0;
-  device_config.egress.catch_up = kPacingCatchUp;
-  device_config.active_mtu = mtu_code(config.mtu_bytes, made->port_->attributes().link_mtu_bytes);
-  made->device_ = std::make_unique<Device>(*made->port_, events, *made->entropy_, *made->counters_, device_config);
+  device_config.most_mtu = mtu_code(config.mtu_bytes);
+  made->events_ = std::make_unique<Events>(events, *made->port_, made->file_.get());
+  made->device_ =
+      std::make_unique<Device>(*made->port_, *made->events_, *made->entropy_, *made->counters_, device_config);
   if (!made->start_thread()) return nullptr;
   return made.release();
 }

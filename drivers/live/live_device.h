@@ -40,6 +40,7 @@ class LiveDevice {
 
  private:
   class SystemEntropy;
+  class Events;
 
   friend struct std::default_delete<LiveDevice>;
 
@@ -75,6 +76,7 @@ class LiveDevice {
   std::unique_ptr<Port> port_;
   Counters* counters_ = nullptr;
   std::unique_ptr<SystemEntropy> entropy_;
+  std::unique_ptr<Events> events_;
   std::unique_ptr<Device> device_;
 
   pthread_t thread_{};

@@ -130,9 +130,10 @@ DpdkCounters* StackFile::port_counters() { return &record_->port_counters; }
 void StackFile::set_driver(const std::string& driver) { put_text(record_->driver, driver); }
 
 void StackFile::set_addresses(const std::vector<IpAddress>& addresses) {
-  const std::size_t count = std::min(addresses.size(), Record::kMaxAddresses);
-  std::copy_n(addresses.begin(), count, record_->addresses.begin());
-  record_->address_count = static_cast<std::uint32_t>(count);
+  std::uint32_t count = 0;
+  for (const IpAddress& address : addresses)
+    if (!address.is_unspecified() && count < Record::kMaxAddresses) record_->addresses[count++] = address;
+  record_->address_count = count;
 }
 
 struct StackFiles {

@@ -40,7 +40,6 @@ Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counte
       .bdp_bytes = static_cast<std::uint32_t>(static_cast<double>(line_rate_bps) / 8 *
                                               static_cast<double>(config.base_rtt.ps) / kPicosecondsPerSecond)};
   worker_.configure_egress(config.egress);
-  env.active_mtu = config.active_mtu;
 }
 
 Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
@@ -48,6 +47,20 @@ Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
 PortAttributes Device::port_attributes() {
   ControlCall call(*this);
   return port_.attributes();
+}
+
+std::uint8_t Device::active_mtu() {
+  ControlCall call(*this);
+  return mtu_of_link();
+}
+
+/// IPv6, UDP, BTH, extension headers and ICRC need room, too.
+std::uint8_t Device::mtu_of_link() const {
+  constexpr std::uint32_t kHeaderRoomBytes = 80;
+  const std::uint32_t link_mtu_bytes = port_.attributes().link_mtu_bytes;
+  std::uint8_t code = config_.most_mtu;
+  while (code > 1 && mtu_bytes(code) + kHeaderRoomBytes > link_mtu_bytes) --code;
+  return code;
 }
 
 int Device::alloc_pd(Pd** pd) {
@@ -237,6 +250,7 @@ int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
                             .srq = init.srq,
                             .signal_all = init.signal_all,
                             .user = init.user};
+  worker_.env().active_mtu = mtu_of_link();
   auto* made = new Qp(identity, init.capacity, worker_.env());
   worker_.qps().insert(identity.qpn, made);
   ++pd->users;
@@ -250,7 +264,8 @@ int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
 int Device::check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const {
   if (!av.is_global || av.port_num != 1 || av.sgid_index >= gids.size()) return EINVAL;
   // Both ends of a path speak the same IP version.
-  if (av.dgid.is_unspecified() || gids[av.sgid_index].is_v4() != av.dgid.is_v4()) return EINVAL;
+  const IpAddress& sgid = gids[av.sgid_index];
+  if (av.dgid.is_unspecified() || sgid.is_unspecified() || sgid.is_v4() != av.dgid.is_v4()) return EINVAL;
   return 0;
 }
 
@@ -271,7 +286,7 @@ int Device::route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
 int Device::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   ControlCall call(*this);
   if (const int error = check_modify(qp->type(), qp->state(), attr, mask); error != 0) return error;
-  if ((mask & kQpPathMtu) != 0 && attr.path_mtu > config_.active_mtu) return EINVAL;
+  if ((mask & kQpPathMtu) != 0 && attr.path_mtu > mtu_of_link()) return EINVAL;
   if ((mask & kQpMaxQpRdAtomic) != 0 && attr.max_rd_atomic > config_.limits.max_qp_init_rd_atom) return EINVAL;
   if ((mask & kQpMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > config_.limits.max_qp_rd_atom) return EINVAL;
   if (const int error = route_qp(qp, attr, mask); error != 0) return error;

@@ -50,7 +50,7 @@ struct DeviceLimits {
 
 struct DeviceConfig {
   DeviceLimits limits;
-  std::uint8_t active_mtu = 5;  ///< code of ibv_mtu that the port carries
+  std::uint8_t most_mtu = 5;  ///< code of ibv_mtu that the port is to carry at most
   WindowPolicy window;
   CcSpec cc;
   Duration base_rtt{};  ///< that congestion control is told of; 0: not known
@@ -93,6 +93,8 @@ class Device {
   const DeviceConfig& config() const { return config_; }
   Worker& worker() { return worker_; }
   PortAttributes port_attributes();  ///< takes the baton
+  /// Code of ibv_mtu that the port now carries; takes the baton.
+  std::uint8_t active_mtu();
 
   int alloc_pd(Pd** pd);
   int dealloc_pd(Pd* pd);  ///< EBUSY while in use
@@ -147,6 +149,7 @@ class Device {
  private:
   class ControlCall;
 
+  std::uint8_t mtu_of_link() const;
   int check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const;
   int leave_group(Qp& qp, const IpAddress& group);
   int post_unreliable(Qp* qp, std::span<const SendRequest> batch);

@@ -33,7 +33,7 @@ struct TxSlot {
 
 struct PortAttributes {
   MacAddress mac;
-  std::vector<IpAddress> addresses;  ///< the GID table, in order
+  std::vector<IpAddress> addresses;  ///< the GID table, in order; unspecified where there is none any more
   std::uint32_t link_mtu_bytes = 0;  ///< largest IP packet
   std::uint64_t speed_bps = 0;
   std::uint32_t qpn_block = 0;  ///< top 6 bits of every QPN made on this port
@@ -81,6 +81,9 @@ class Port : public RouteSource {
   /// fault script holds back, say.
   virtual Instant next_deadline() const { return kNever; }
 
+  /// True once after attributes() changed.
+  virtual bool take_change() { return false; }
+
   /// True while the peer is alive but has not taken what was sent, or stands still in the middle of a turn: an
   /// acknowledgement cannot come yet. False where the link cannot know.
   virtual bool peer_stalled(const Route& route) = 0;
@@ -124,6 +127,7 @@ class PortDecorator : public Port {
     inner_->tx_commit(route, frame_bytes);
   }
   Instant next_deadline() const override { return inner_->next_deadline(); }
+  bool take_change() override { return inner_->take_change(); }
   bool peer_stalled(const Route& route) override { return inner_->peer_stalled(route); }
   void prepare_wait(bool deep) override { inner_->prepare_wait(deep); }
   bool wait(Duration at_most) override { return inner_->wait(at_most); }

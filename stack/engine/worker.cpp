@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "stack/wire/icrc.h"
 #include "stack/wire/packet.h"
@@ -13,14 +14,16 @@ namespace {
 constexpr std::uint16_t kDefaultPkey = 0xffff;
 /// The membership bit does not count when P_Keys are compared (IBTA 10.9.3).
 constexpr std::uint16_t kPkeyMask = 0x7fff;
+/// How often callers' turns look whether the port's attributes have changed.
+constexpr std::uint64_t kTurnsPerPortLook = 64;
 /// Frames that one QP may send before the next has its turn.
 constexpr std::uint32_t kFramesPerFlow = 16;
 
 }  // namespace
 
 Worker::Worker(Port& port, EventSink& events, Counters& counters)
-    : port_(port), events_(events), env_(counters), qps_(port.attributes().qpn_block) {
-  env_.gids = port.attributes().addresses;
+    : port_(port), port_seen_(port.attributes()), events_(events), env_(counters), qps_(port_seen_.qpn_block) {
+  env_.gids = port_seen_.addresses;
   env_.route_source = &port;
 }
 
@@ -29,6 +32,7 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   if (reason == TurnReason::kBackground) ++env_.counters.turns_background;
   env_.now = now;
   port_.begin_turn(now, reason);
+  look_at_port(reason);
   TurnResult result{};
   result.frames_received = receive(now);
   if (pfc_sender_.priorities() != 0) send_pfc(result.frames_received >= kMaxFramesPerTurn, now);
@@ -44,6 +48,17 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   result.next_deadline = next_deadline();
   deliver_events();
   return result;
+}
+
+void Worker::look_at_port(TurnReason reason) {
+  if (reason != TurnReason::kBackground && env_.counters.turns % kTurnsPerPortLook != 0) return;
+  if (!port_.take_change()) return;
+  PortAttributes port = port_.attributes();
+  if (port.link_up != port_seen_.link_up)
+    env_.raise({.type = port.link_up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr});
+  if (port.addresses != port_seen_.addresses) env_.raise({.type = AsyncEventType::kGidChange});
+  env_.gids = port.addresses;
+  port_seen_ = std::move(port);
 }
 
 std::uint32_t Worker::receive(Instant now) {

@@ -81,6 +81,7 @@ class Worker {
   Qp* receive_frame(const RxFrame& frame, Instant now);
   void receive_without_qp(const Inbound& in);
   void answer_doorbells();
+  void look_at_port(TurnReason reason);
   void strike_deadlines(Instant now);
   std::uint32_t transmit(Instant now);
   std::uint32_t transmit_ready(Instant now, std::uint32_t most);
@@ -102,6 +103,7 @@ class Worker {
 
   Baton baton_;
   Port& port_;
+  PortAttributes port_seen_;  ///< when events last told of it
   EventSink& events_;
   QpEnvironment env_;
   QpTable qps_;

@@ -169,9 +169,9 @@ def wait_for(condition, explain):
 
 
 @contextlib.contextmanager
-def waiting_server(where, wrapped=("ib_write_bw",)):
+def waiting_server(where, command=None):
     """A stack that nobody talks to, in host 0."""
-    server = End(ROCI, where.link, [*wrapped, "-p", free_port()], prefix=inside(0))
+    server = End(ROCI, where.link, command or ["ib_write_bw", "-p", free_port()], prefix=inside(0))
     try:
         wait_for(lambda: stacks(interface_of(where)), server.text)
         yield server
@@ -280,6 +280,44 @@ def forked():
             os.kill(child, signal.SIGKILL)
 
 
+def follows_kernel():
+    """Addresses and the link's state as the kernel has them, and events that tell of it."""
+    host = HOSTS[0]
+    with waiting_server(PACKET, ["ibv_asyncwatch"]) as watch:
+        def heard(what):
+            wait_for(lambda: what in watch.text(), lambda: f"no {what!r} in\n{watch.text()}")
+
+        def addresses():
+            return stacks("port0")[0]["addresses"]
+
+        own = [v4("port0", 0), v6("port0", 0)]
+        sh("ip", "-n", host, "address", "add", "198.18.70.99/24", "dev", "port0")
+        heard("IBV_EVENT_GID_CHANGE")
+        wait_for(lambda: addresses() == [*own, "198.18.70.99"], addresses)
+        sh("ip", "-n", host, "address", "delete", "198.18.70.99/24", "dev", "port0")
+        wait_for(lambda: addresses() == own, addresses)
+        sh("ip", "-n", host, "link", "set", "port0", "down")
+        try:
+            heard("IBV_EVENT_PORT_ERR")
+        finally:
+            sh("ip", "-n", host, "link", "set", "port0", "up")
+            sh("ip", "-n", host, "address", "replace", f"{v6('port0', 0)}/64", "dev", "port0", "nodad")
+        heard("IBV_EVENT_PORT_ACTIVE")
+        wait_for(lambda: addresses() == own, addresses)
+
+
+def new_mac():
+    """A transfer goes on when the client's interface gets another MAC address."""
+    for where, mac in ((PACKET, "02:00:00:00:77:01"), (NATIVE, "02:00:00:00:77:02")):
+        with pair(where, "ib_write_bw", ["-D", 5, "-u", 18]) as both:
+            interface = interface_of(where)
+            wait_for(lambda name=interface: len(stacks(name)) == 2, both.explain)
+            time.sleep(2)
+            sh("ip", "-n", HOSTS[1], "link", "set", interface, "address", mac)
+            sh(*inside(1), "ping", "-c", 1, "-W", 5, where.address)
+            both.finish(HANG_SECONDS)
+
+
 def sleeps(where):
     """Whoever waits for frames is woken by them, and looks for none until then."""
     with waiting_server(where):
@@ -339,6 +377,8 @@ def cases():
     yield "another's XDP program", foreign_program
     yield "two stacks on one interface", two_stacks
     yield "a forked child", forked
+    yield "addresses and link state follow the kernel", follows_kernel
+    yield "a new MAC address", new_mac
     yield "a device and itself", self_loop
     yield from cases_by_driver(PACKET, "af_packet", True)
     yield from cases_by_driver(NATIVE, "AF_XDP, native", FULL)

@@ -66,7 +66,7 @@ ibv_port_attr describe_port(ibv_context* context) {
   ibv_port_attr attr{};
   attr.state = port.link_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = static_cast<ibv_mtu>(device.config().active_mtu);
+  attr.active_mtu = static_cast<ibv_mtu>(device.active_mtu());
   attr.gid_tbl_len = static_cast<int>(port.addresses.size());
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = 1u << 31;
@@ -87,6 +87,9 @@ bool gid_at(ibv_context* context, std::uint32_t port_num, std::uint32_t index, i
   std::memcpy(gid->raw, port.addresses[index].bytes.data(), sizeof gid->raw);
   return true;
 }
+
+/// A row of the table whose address is gone.
+bool is_empty(const ibv_gid& gid) { return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0; }
 
 }  // namespace
 
@@ -146,6 +149,7 @@ ROCI_EXPORT int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, 
   ibv_gid_entry found{};
   if (flags != 0) return EINVAL;
   if (!gid_at(context, port_num, index, &found.gid)) return errno;
+  if (is_empty(found.gid)) return ENODATA;
   found.gid_index = index;
   found.port_num = port_num;
   found.gid_type = IBV_GID_TYPE_ROCE_V2;
@@ -158,11 +162,15 @@ ROCI_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* en
   if (flags != 0) return -EINVAL;
   if (is_detached(context)) return -EIO;
   const std::size_t rows = device_of(context).port_attributes().addresses.size();
-  if (rows > max_entries) return -EINVAL;
   auto* out = reinterpret_cast<std::byte*>(entries);
-  for (std::size_t i = 0; i < rows; ++i, out += entry_bytes)
-    _ibv_query_gid_ex(context, 1, static_cast<std::uint32_t>(i), reinterpret_cast<ibv_gid_entry*>(out), 0, entry_bytes);
-  return static_cast<ssize_t>(rows);
+  std::size_t found = 0;
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    ibv_gid_entry entry;
+    if (_ibv_query_gid_ex(context, 1, i, &entry, 0, sizeof entry) != 0) continue;
+    if (found == max_entries) return -EINVAL;
+    std::memcpy(out + found++ * entry_bytes, &entry, std::min(entry_bytes, sizeof entry));
+  }
+  return static_cast<ssize_t>(found);
 }
 
 /// Speaks of types as sysfs does: v1 is 0, v2 is 1.
