@@ -16,6 +16,12 @@ namespace roci {
   X(port_tx_unresolved_drops, "frames dropped: the next hop's MAC address is not known") \
   X(port_tx_full, "times the device took less than it was given: the sender waits") \
   X(port_no_buffers, "times there was no buffer for a frame to send: the sender waits") \
+  X(port_rx_arp, "ARP frames, where no kernel takes them") \
+  X(port_rx_discovery, "IPv6 neighbour discovery messages, where no kernel takes them") \
+  X(port_rx_echo, "pings that the port answered") \
+  X(port_rx_bad_neighbour, "malformed ARP, ICMP and neighbour discovery packets: dropped") \
+  X(port_address_conflicts, "times another device said that it has one of the port's addresses") \
+  X(port_answer_drops, "answers to ARP, neighbour discovery and ping that there was no room for") \
   X(port_kernel_changes, "times the kernel told of a change of addresses, routes, neighbours or the interface")
 // clang-format on
 

@@ -21,23 +21,35 @@ namespace {
 
 /// Where nothing tells that a frame has arrived, this is how long the background thread may leave it unseen.
 constexpr Duration kLongestNap = microseconds(500);
-/// How often the kernel is asked again for a neighbour that it has not found.
-constexpr Duration kLookInterval = milliseconds(10);
-/// A connection is set up behind it: worth some patience.
-constexpr int kFirstLooks = 50;
-/// How long frames for a neighbour that is being looked for do not count as lost. A kernel may need some seconds: an
-/// interface that has just come up asks nobody before its own IPv6 address is known to be unique.
+/// How long frames wait for a neighbour that is being looked for. A kernel may need some seconds: an interface that has
+/// just come up asks nobody before its own IPv6 address is known to be unique.
 constexpr Duration kNeighbourPatience = seconds(3);
-/// The kernel sends nothing to them itself, and would not notice that they have moved.
-constexpr Duration kUseInterval = seconds(5);
-constexpr timespec kFirstLookPause{.tv_sec = 0, .tv_nsec = 2'000'000};
-constexpr std::size_t kMostArrivals = 8;
+/// How often the neighbours that have not been found are asked for again.
+constexpr Duration kLookInterval = milliseconds(2);
+constexpr std::size_t kMostDoorbells = 8;
+
+/// RoCE packets are UDP, and so is much else; all that a port without a kernel has to answer is not.
+bool is_udp(const std::byte* frame, std::uint32_t bytes) {
+  if (bytes < EthernetHeader::kSize + Ipv6Header::kSize) return false;
+  const auto ether_type = load_be<std::uint16_t>(frame + 12);
+  const std::size_t protocol_at = EthernetHeader::kSize + (ether_type == kEtherTypeIpv6 ? 6 : 9);
+  return ether_type != kEtherTypeArp && frame[protocol_at] == std::byte{kIpProtocolUdp};
+}
+
+/// Of an IP packet without a tag.
+std::optional<IpAddress> source_of(const std::byte* frame, std::uint32_t bytes) {
+  if (bytes < EthernetHeader::kSize + Ipv6Header::kSize) return std::nullopt;
+  const std::byte* l3 = frame + EthernetHeader::kSize;
+  const auto ether_type = load_be<std::uint16_t>(frame + 12);
+  if (ether_type == kEtherTypeIpv4) return IpAddress::v4(Ipv4Header::read(l3).source);
+  if (ether_type == kEtherTypeIpv6) return Ipv6Header::read(l3).source;
+  return std::nullopt;
+}
 
 }  // namespace
 
 struct DpdkPort::DpdkRoute : Route {
   IpAddress destination;
-  std::optional<IpAddress> next_hop;  ///< nothing for this device itself, and where there is no way
   std::uint32_t users = 0;
   bool is_self = false;
   bool is_group = false;
@@ -48,31 +60,19 @@ struct DpdkPort::DpdkRoute : Route {
 DpdkPort::DpdkPort(DpdkCounters& counters) : counters_(counters) {}
 
 std::unique_ptr<DpdkPort> DpdkPort::open(const DpdkLinkConfig& config, std::string* driver, std::string* error) {
-  if (!start_eal(config.kind == "pci", error)) {
+  if (!start_eal(config.kind == "pci" ? config.name : std::string(), error)) {
     errno = EIO;
     return nullptr;
   }
   std::unique_ptr<DpdkPort> port(new DpdkPort(*config.counters));
   port->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (!port->open_netdev(config, driver, error)) return nullptr;
+  port->is_alone_ = config.kind != "netdev";
+  port->around_ = port->is_alone_ ? open_own_device(config, error) : open_netdev(config, error);
+  if (port->around_ == nullptr) return nullptr;
+  port->device_ = &port->around_->device();
+  port->doorbells_ = port->around_->doorbells();
+  *driver = port->around_->description();
   return port;
-}
-
-bool DpdkPort::open_netdev(const DpdkLinkConfig& config, std::string* driver, std::string* error) {
-  if (!kernel_.open(config.name, error)) return false;
-  const std::optional<InterfaceState> state = kernel_.read_state();
-  if (!state.has_value()) {
-    *error = std::string("rtnetlink: ") + std::strerror(errno);
-    return false;
-  }
-  state_ = *state;
-  follows_addresses_ = config.addresses.empty();
-  gids_ = follows_addresses_ ? state_.addresses : config.addresses;
-  netdev_ = Netdev::open(config.name, config.driver, state_, error);
-  if (netdev_ == nullptr) return false;
-  device_ = &netdev_->device();
-  *driver = netdev_->description();
-  return true;
 }
 
 DpdkPort::~DpdkPort() {
@@ -86,31 +86,24 @@ DpdkPort::~DpdkPort() {
   if (bell_ >= 0) ::close(bell_);
 }
 
-PortAttributes DpdkPort::attributes() const {
-  constexpr std::uint64_t kAssumedSpeed = 10'000'000'000;
-  return {.mac = state_.mac,
-          .addresses = gids_,
-          .link_mtu_bytes = std::min(state_.mtu_bytes, netdev_->most_mtu_bytes()),
-          .speed_bps = kAssumedSpeed,
-          .link_up = state_.is_up};
-}
+PortAttributes DpdkPort::attributes() const { return around_->attributes(); }
+
+bool DpdkPort::take_change() { return around_->take_change(); }
 
 void DpdkPort::resolve(DpdkRoute& route) {
-  EthernetHeader header{.source = state_.mac,
-                        .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
-  route.is_self = std::find(gids_.begin(), gids_.end(), route.destination) != gids_.end();
-  route.is_resolved = route.is_self;
-  route.next_hop = route.is_self ? std::nullopt : kernel_.next_hop(route.destination);
-  if (route.is_self) {
-    header.destination = state_.mac;
-  } else if (route.next_hop.has_value()) {
-    if (const auto mac = kernel_.resolve(*route.next_hop); mac.has_value()) {
-      header.destination = *mac;
-      route.is_resolved = true;
-    }
-  }
-  if (route.is_resolved) route.wanted_since = kNever;
-  header.write(route.l2.data());
+  const PortAttributes& own = around_->attributes();
+  route.is_self = std::find(own.addresses.begin(), own.addresses.end(), route.destination) != own.addresses.end();
+  route.is_group = route.destination.is_multicast();
+  std::optional<MacAddress> mac = own.mac;
+  if (route.is_group)
+    mac = multicast_mac(route.destination);
+  else if (!route.is_self)
+    mac = around_->find(route.destination, now_);
+  route.is_resolved = mac.has_value();
+  if (mac.has_value())
+    address(route, *mac);
+  else
+    has_unresolved_ = true;
 }
 
 Route* DpdkPort::acquire_route(const IpAddress& destination, Qpn) {
@@ -123,59 +116,92 @@ Route* DpdkPort::acquire_route(const IpAddress& destination, Qpn) {
   route.destination = destination;
   route.users = 1;
   resolve(route);
-  for (int look = 0; look < kFirstLooks && !route.is_resolved; ++look) {
-    nanosleep(&kFirstLookPause, nullptr);
-    resolve(route);
-  }
   return &route;
 }
 
 void DpdkPort::release_route(Route* route) {
   auto* ours = static_cast<DpdkRoute*>(route);
-  if (--ours->users == 0) std::erase_if(routes_, [ours](const auto& entry) { return entry.get() == ours; });
+  if (--ours->users != 0) return;
+  around_->forget(ours->destination);
+  std::erase_if(routes_, [ours](const auto& entry) { return entry.get() == ours; });
 }
 
-/// An interface that is gone is down.
-void DpdkPort::take_state(std::optional<InterfaceState> state) {
-  if (!state.has_value()) {
-    state = state_;
-    state->is_up = false;
-  }
-  if (*state == state_) return;
-  if (state->mac != state_.mac) netdev_->set_mac(state->mac);
-  state_ = *std::move(state);
-  if (follows_addresses_) update_gids(gids_, state_.addresses);
-  is_changed_ = true;
+void DpdkPort::join_group(const IpAddress& group) {
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) around_->set_membership(group, true);
+  groups_.push_back(group);
 }
 
-/// What the kernel changed, and the neighbours that it did not know yet.
-void DpdkPort::follow_kernel(Instant now) {
-  if (now < next_look_) return;
+void DpdkPort::leave_group(const IpAddress& group) {
+  groups_.erase(std::find(groups_.begin(), groups_.end(), group));
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end()) around_->set_membership(group, false);
+}
+
+/// What changed around the port, and the neighbours that were not known yet.
+void DpdkPort::follow(Instant now) {
+  const bool changed = around_->follow(now);
+  const bool looks = has_unresolved_ && now >= next_look_;
+  if (!changed && !looks) return;
   next_look_ = now + kLookInterval;
-  const bool changed = kernel_.clear_changes();
-  counters_.port_kernel_changes += changed ? 1 : 0;
-  if (changed) take_state(kernel_.read_state());
+  has_unresolved_ = false;
   for (const auto& route : routes_)
     if (changed || !route->is_resolved) resolve(*route);
-  if (now < next_use_) return;
-  next_use_ = now + kUseInterval;
-  for (const auto& route : routes_)
-    if (route->next_hop.has_value()) kernel_.use(*route->next_hop);
+}
+
+/// A neighbour that is not found may be heard: what came from its address can be answered the way it came.
+void DpdkPort::hear_neighbours() {
+  for (std::uint32_t i = 0; i < received_count_; ++i) {
+    const auto* data = rte_pktmbuf_mtod(received_[i], const std::byte*);
+    const std::optional<IpAddress> source = source_of(data, rte_pktmbuf_data_len(received_[i]));
+    if (!source.has_value()) continue;
+    for (const auto& route : routes_)
+      if (!route->is_resolved && route->destination == *source) address(*route, EthernetHeader::read(data).source);
+  }
+}
+
+void DpdkPort::address(DpdkRoute& route, const MacAddress& mac) {
+  EthernetHeader{.destination = mac,
+                 .source = around_->attributes().mac,
+                 .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6}
+      .write(route.l2.data());
+  route.is_resolved = true;
+  route.wanted_since = kNever;
 }
 
 void DpdkPort::begin_turn(Instant now, TurnReason) {
   now_ = now;
-  follow_kernel(now);
+  follow(now);
 }
+
+Instant DpdkPort::next_deadline() const { return around_->next_deadline(); }
 
 bool DpdkPort::peer_stalled(const Route& route) {
   const auto& ours = static_cast<const DpdkRoute&>(route);
   return !ours.is_resolved && ours.wanted_since != kNever && now_ - ours.wanted_since < kNeighbourPatience;
 }
 
-void DpdkPort::end_turn(Instant) { flush(); }
+/// Later on frames are dropped, so that whoever sends to nobody gets to know.
+bool DpdkPort::waits_for_neighbour(DpdkRoute& route) {
+  if (route.wanted_since == kNever) route.wanted_since = now_;
+  return now_ - route.wanted_since < kNeighbourPatience;
+}
 
-bool DpdkPort::take_change() { return std::exchange(is_changed_, false); }
+void DpdkPort::end_turn(Instant) {
+  if (is_alone_) send_answers();
+  flush();
+}
+
+/// ARP, neighbour discovery and echo, as far as there is room.
+void DpdkPort::send_answers() {
+  while (to_device_.room() > 0) {
+    const std::span<const std::byte> frame = around_->next_frame();
+    rte_mbuf* buffer = nullptr;
+    if (frame.empty() || !device_->allocate(&buffer, 1)) return;
+    std::memcpy(rte_pktmbuf_mtod(buffer, std::byte*), frame.data(), frame.size());
+    buffer->data_len = static_cast<std::uint16_t>(frame.size());
+    buffer->pkt_len = buffer->data_len;
+    to_device_.push(buffer);
+  }
+}
 
 void DpdkPort::flush() {
   while (to_device_.size() > 0) {
@@ -198,15 +224,34 @@ std::size_t DpdkPort::rx_burst(std::span<RxFrame> out) {
   received_count_ += rte_eth_rx_burst(device_->id(), 0, received_.data() + received_count_,
                                       static_cast<std::uint16_t>(wanted - received_count_));
   counters_.port_rx_frames += received_count_ - from_self;
+  if (is_alone_) take_answers(from_self);
+  if (has_unresolved_) hear_neighbours();
   for (std::uint32_t i = 0; i < received_count_; ++i)
     out[i] = {.data = rte_pktmbuf_mtod(received_[i], const std::byte*), .size = rte_pktmbuf_data_len(received_[i])};
   return received_count_;
 }
 
+/// Takes out, from the frame of that number on, what is not for the stack. A frame in several buffers is not read.
+void DpdkPort::take_answers(std::uint32_t first) {
+  std::uint32_t kept = first;
+  for (std::uint32_t i = first; i < received_count_; ++i) {
+    rte_mbuf* frame = received_[i];
+    const auto* data = rte_pktmbuf_mtod(frame, const std::byte*);
+    const std::uint32_t bytes = rte_pktmbuf_data_len(frame);
+    if (is_udp(data, bytes) || !around_->take({data, bytes}, now_))
+      received_[kept++] = frame;
+    else
+      rte_pktmbuf_free(frame);
+  }
+  received_count_ = kept;
+}
+
 void DpdkPort::rx_release() { device_->free(received_.data(), std::exchange(received_count_, 0)); }
 
 std::size_t DpdkPort::tx_reserve(Route& route, std::span<TxSlot> out) {
-  const bool is_self = static_cast<DpdkRoute&>(route).is_self;
+  auto& ours = static_cast<DpdkRoute&>(route);
+  if (!ours.is_resolved && waits_for_neighbour(ours)) return 0;
+  const bool is_self = ours.is_self;
   if (!is_self && to_device_.room() < kBurst) flush();
   const std::uint32_t room = (is_self ? to_self_ : to_device_).room();
   const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>({out.size(), kBurst, room}));
@@ -236,20 +281,31 @@ void DpdkPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_byte
   if (ours.is_self) counters_.port_self_frames += count;
   if (!ours.is_resolved) {
     counters_.port_tx_unresolved_drops += frame_bytes.size();
-    if (ours.wanted_since == kNever) ours.wanted_since = now_;
   }
   device_->free(reserved_.data() + count, reserved - count);
+}
+
+/// Of the reservation, to a group that this port hears too: the network does not bring it back. Without room there is
+/// no copy, as if it had been lost.
+void DpdkPort::copy_to_self(std::span<const std::uint32_t> frame_bytes) {
+  for (std::size_t i = 0; i < frame_bytes.size() && to_self_.room() > 0; ++i) {
+    rte_mbuf* copy = nullptr;
+    if (!device_->allocate(&copy, 1)) return;
+    std::memcpy(rte_pktmbuf_mtod(copy, std::byte*), rte_pktmbuf_mtod(reserved_[i], const std::byte*), frame_bytes[i]);
+    copy->data_len = static_cast<std::uint16_t>(frame_bytes[i]);
+    copy->pkt_len = frame_bytes[i];
+    to_self_.push(copy);
+    ++counters_.port_self_frames;
+  }
 }
 
 void DpdkPort::prepare_wait(bool deep) { is_deep_ = deep; }
 
 bool DpdkPort::wait(Duration at_most) {
-  std::array<pollfd, kMostArrivals + 2> fds{{{.fd = bell_, .events = POLLIN, .revents = 0}}};
+  std::array<pollfd, kMostDoorbells + 1> fds{{{.fd = bell_, .events = POLLIN, .revents = 0}}};
   nfds_t count = 1;
-  if (is_deep_) {
-    for (const int fd : netdev_->arrivals()) fds[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
-    if (count > 1) fds[count++] = {.fd = kernel_.changes_fd(), .events = POLLIN, .revents = 0};
-  }
+  if (is_deep_)
+    for (const int fd : doorbells_) fds[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
   const std::int64_t nap_ns = (count == 1 ? std::min(at_most, kLongestNap) : at_most).ns();
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
   const timespec nap{.tv_sec = std::max<std::int64_t>(nap_ns, 0) / kNsPerSecond,

@@ -12,8 +12,7 @@
 
 #include "drivers/dpdk/dpdk_link.h"
 #include "drivers/dpdk/ethdev.h"
-#include "drivers/dpdk/netdev.h"
-#include "drivers/dpdk/netlink.h"
+#include "drivers/dpdk/surroundings.h"
 #include "stack/engine/port.h"
 
 namespace roci::dpdk {
@@ -59,6 +58,7 @@ class DpdkPort : public Port {
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
   bool take_change() override;
+  Instant next_deadline() const override;
   bool peer_stalled(const Route& route) override;
   void prepare_wait(bool deep) override;
   bool wait(Duration at_most) override;
@@ -70,25 +70,27 @@ class DpdkPort : public Port {
   static constexpr std::uint32_t kBurst = 64;
 
   explicit DpdkPort(DpdkCounters& counters);
-  bool open_netdev(const DpdkLinkConfig& config, std::string* driver, std::string* error);
   void resolve(DpdkRoute& route);
-  void take_state(std::optional<InterfaceState> state);
-  void follow_kernel(Instant now);
+  void address(DpdkRoute& route, const MacAddress& mac);
+  void follow(Instant now);
+  void hear_neighbours();
+  bool waits_for_neighbour(DpdkRoute& route);
+  void take_answers(std::uint32_t first);
+  void send_answers();
+  void copy_to_self(std::span<const std::uint32_t> frame_bytes);
   void flush();
   void silence_bell();
 
   DpdkCounters& counters_;
-  std::unique_ptr<Netdev> netdev_;
-  Ethdev* device_ = nullptr;
-  Netlink kernel_;
-  InterfaceState state_;
-  std::vector<IpAddress> gids_;
-  bool follows_addresses_ = false;  ///< the interface's are its GIDs
-  bool is_changed_ = false;         ///< attributes() has, since take_change()
+  std::unique_ptr<Surroundings> around_;
+  Ethdev* device_ = nullptr;  ///< of around_
+  bool is_alone_ = false;     ///< there is no kernel that answers for the port
+  std::vector<int> doorbells_;
+  std::vector<IpAddress> groups_;  ///< multicast, joined; each as often as it was
   std::vector<std::unique_ptr<DpdkRoute>> routes_;
-  Instant now_{};        ///< of the turn under way
-  Instant next_look_{};  ///< at the kernel
-  Instant next_use_{};   ///< of the neighbours, for the kernel to see that they are still there
+  Instant now_{};  ///< of the turn under way
+  bool has_unresolved_ = false;
+  Instant next_look_{};  ///< for neighbours that are not known
 
   std::array<rte_mbuf*, kBurst> received_{};
   std::uint32_t received_count_ = 0;

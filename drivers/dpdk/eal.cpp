@@ -46,10 +46,13 @@ int first_allowed_cpu() {
 }
 
 /// Nothing is shared with other processes and no file is left: each stack is on its own.
-std::vector<std::string> arguments_of(bool pci) {
+std::vector<std::string> arguments_of(const std::string& pci_device) {
   std::vector<std::string> arguments = {
       "rocinante", "--no-telemetry", "--log-level=error", "--iova-mode=va", "-l", std::to_string(first_allowed_cpu())};
-  if (!pci) arguments.emplace_back("--no-pci");
+  if (pci_device.empty())
+    arguments.emplace_back("--no-pci");
+  else
+    arguments.insert(arguments.end(), {"-a", pci_device});
   const std::vector<std::string> memory =
       has_huge_pages() ? std::vector<std::string>{"--in-memory"}
                        : std::vector<std::string>{"--no-huge", "--no-shconf", "-m", std::to_string(kMemoryMib)};
@@ -68,8 +71,8 @@ void* start(void* argument) {
   return nullptr;
 }
 
-Start start_once(bool pci) {
-  Start request{.arguments = arguments_of(pci)};
+Start start_once(const std::string& pci_device) {
+  Start request{.arguments = arguments_of(pci_device)};
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -86,8 +89,8 @@ Start start_once(bool pci) {
 
 }  // namespace
 
-bool start_eal(bool pci, std::string* error) {
-  static const Start started = start_once(pci);
+bool start_eal(const std::string& pci_device, std::string* error) {
+  static const Start started = start_once(pci_device);
   if (!started.done) *error = started.error;
   return started.done;
 }

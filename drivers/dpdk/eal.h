@@ -5,8 +5,8 @@
 
 namespace roci::dpdk {
 
-/// Starts the environment if it is not. `pci` also looks for devices on the PCI bus: then it must be the first call.
-/// False with `*error` on failure, and at each later call.
-bool start_eal(bool pci, std::string* error);
+/// Starts the environment if it is not. `pci_device` is the only one that is touched on the PCI bus, empty: none; a
+/// later call has no choice any more. False with `*error` on failure, and at each later call.
+bool start_eal(const std::string& pci_device, std::string* error);
 
 }  // namespace roci::dpdk

@@ -4,9 +4,11 @@
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
+#include <signal.h>
 
 #include <cerrno>
 #include <cstring>
@@ -23,6 +25,32 @@ bool fail(int code, const std::string& what, std::string* error) {
   errno = code;
   return false;
 }
+
+/// Drivers write to sockets whose other end may be gone, in threads of the application. While this exists the thread
+/// gets no SIGPIPE, nor one later for what happened meanwhile.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+  }
+  ~NoPipeSignal() {
+    constexpr timespec kNoWait{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &kNoWait);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool was_pending_ = false;
+};
 
 /// As rte_pktmbuf_pool_create() makes it, but with no padding between elements, which are a page each.
 rte_mempool* make_page_pool(const std::string& name) {
@@ -47,12 +75,16 @@ rte_mempool* make_page_pool(const std::string& name) {
 }  // namespace
 
 std::unique_ptr<Ethdev> Ethdev::open(const EthdevConfig& config, std::string* error) {
+  const NoPipeSignal quiet;
   std::unique_ptr<Ethdev> made(new Ethdev);
   if (!made->probe(config, error) || !made->make_pool(config, error) || !made->start(error)) return nullptr;
   return made;
 }
 
 Ethdev::~Ethdev() {
+  const NoPipeSignal quiet;
+  // Drivers complain that the other end has gone before.
+  rte_log_set_global_level(RTE_LOG_CRIT);
   if (started_) rte_eth_dev_stop(id_);
   if (probed_) {
     rte_eth_dev_close(id_);
@@ -110,9 +142,29 @@ MacAddress Ethdev::mac() const {
   return mac;
 }
 
-std::uint32_t Ethdev::mtu_bytes() const {
+std::string Ethdev::driver() const {
+  rte_eth_dev_info info{};
+  return rte_eth_dev_info_get(id_, &info) == 0 ? info.driver_name : device_;
+}
+
+std::uint32_t Ethdev::set_mtu(std::uint32_t wanted_bytes) {
+  // Drivers that move memory know of no MTU: a frame's buffer is their only limit.
+  if (rte_eth_dev_set_mtu(id_, static_cast<std::uint16_t>(wanted_bytes)) == -ENOTSUP) return wanted_bytes;
   std::uint16_t mtu = 0;
-  return rte_eth_dev_get_mtu(id_, &mtu) == 0 ? mtu : 1500;
+  return rte_eth_dev_get_mtu(id_, &mtu) == 0 ? mtu : RTE_ETHER_MTU;
+}
+
+void Ethdev::listen(bool all) {
+  rte_eth_allmulticast_enable(id_);
+  if (all) rte_eth_promiscuous_enable(id_);
+}
+
+Ethdev::Link Ethdev::link() const {
+  rte_eth_link link{};
+  if (rte_eth_link_get_nowait(id_, &link) != 0) return {};
+  constexpr std::uint64_t kMega = 1'000'000;
+  const bool is_known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  return {.is_up = link.link_status == RTE_ETH_LINK_UP, .speed_bps = is_known ? link.link_speed * kMega : 0};
 }
 
 bool Ethdev::allocate(rte_mbuf** out, std::uint32_t count) {

@@ -32,8 +32,16 @@ class Ethdev {
 
   std::uint16_t id() const { return id_; }
   MacAddress mac() const;
-  /// Largest Ethernet payload in bytes, as the driver says.
-  std::uint32_t mtu_bytes() const;
+  std::string driver() const;
+  /// Sets the largest Ethernet payload, in bytes, and returns what it then is.
+  std::uint32_t set_mtu(std::uint32_t wanted_bytes);
+  /// Takes multicast frames, too, and those for other MAC addresses if `all`; as far as the driver can.
+  void listen(bool all);
+  struct Link {
+    bool is_up = false;
+    std::uint64_t speed_bps = 0;  ///< 0: not known
+  };
+  Link link() const;
 
   /// `count` empty mbufs, or none.
   bool allocate(rte_mbuf** out, std::uint32_t count);

@@ -98,11 +98,30 @@ void PortHolder::close() {
 }
 
 bool PortHolder::open(const std::string& interface, bool alone, std::string* error) {
+  interface_ = interface;
   if (hold(AF_INET, interface, alone, error) && hold(AF_INET6, interface, alone, error)) return true;
   const int reason = errno;
   close();
   errno = reason;
   return false;
+}
+
+void PortHolder::set_membership(const IpAddress& group, bool joined) {
+  group_req request{};
+  request.gr_interface = if_nametoindex(interface_.c_str());
+  const int family = group.is_v4() ? AF_INET : AF_INET6;
+  request.gr_group.ss_family = static_cast<sa_family_t>(family);
+  if (group.is_v4())
+    std::memcpy(&reinterpret_cast<sockaddr_in*>(&request.gr_group)->sin_addr, group.bytes.data() + 12, 4);
+  else
+    std::memcpy(&reinterpret_cast<sockaddr_in6*>(&request.gr_group)->sin6_addr, group.bytes.data(), 16);
+  for (const int socket : sockets_) {
+    int domain = 0;
+    socklen_t bytes = sizeof domain;
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) != 0 || domain != family) continue;
+    setsockopt(socket, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6, joined ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP,
+               &request, sizeof request);
+  }
 }
 
 bool PortHolder::hold(int family, const std::string& interface, bool alone, std::string* error) {

@@ -31,6 +31,7 @@ class Netdev {
   /// The largest IP packet that it carries, whatever the interface does.
   std::uint32_t most_mtu_bytes() const { return most_mtu_bytes_; }
   void set_mac(const MacAddress& mac);
+  void set_membership(const IpAddress& group, bool joined) { holder_.set_membership(group, joined); }
 
  private:
   struct Request;

@@ -117,8 +117,12 @@ BpfCode redirect_code(const MacAddress& mac, int map) {
   std::uint16_t mac_end = 0;
   std::memcpy(&mac_start, mac.bytes.data(), sizeof mac_start);
   std::memcpy(&mac_end, mac.bytes.data() + sizeof mac_start, sizeof mac_end);
+  code.load(BPF_B, BpfCode::kR5, BpfCode::kR2, 0);
+  code.keep_bits(BpfCode::kR5, 1);
+  const std::size_t to_group = code.skip_unless(0);  // the interface lets those in that were joined
   code.want(BPF_W, 0, mac_start);
   code.want(BPF_H, 4, mac_end);
+  code.land(to_group);
   code.load(BPF_H, BpfCode::kR5, BpfCode::kR2, 12);
   const std::size_t untagged = code.skip_unless(htons(kEtherTypeVlan));
   code.add(BpfCode::kR2, VlanTag::kSize);

@@ -1,5 +1,5 @@
-// The XDP program of an interface that is shared with the kernel: RoCE v2 frames for the interface's MAC address go to
-// an AF_XDP socket, everything else goes on to the kernel.
+// The XDP program of an interface that is shared with the kernel: RoCE v2 frames for the interface's MAC address, or
+// for a multicast group, go to an AF_XDP socket, everything else goes on to the kernel.
 #pragma once
 
 #include <string>

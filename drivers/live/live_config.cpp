@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -15,8 +16,7 @@
 namespace roci {
 namespace {
 
-constexpr std::size_t kLongestName = 63;  // as a device's name in verbs, which has 64 bytes with its end
-constexpr std::array<std::string_view, 2> kLinkKinds = {"cable", "netdev"};
+constexpr std::size_t kLongestName = 63;       // as a device's name in verbs, which has 64 bytes with its end
 constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ with its end
 constexpr std::array<std::string_view, 3> kProgressModes = {"auto", "inline", "thread"};
 constexpr std::array<std::uint32_t, 5> kPathMtus = {256, 512, 1024, 2048, 4096};
@@ -70,18 +70,50 @@ std::string apply_netdev(std::string_view text, LinkName* link) {
          "; there are " + listed(kNetdevDrivers);
 }
 
+std::string apply_name(std::string_view text, LinkName* link) {
+  link->name = text;
+  return check_name(text);
+}
+
+/// DPDK checks the rest.
+std::string apply_vdev(std::string_view text, LinkName* link) {
+  link->name = text;
+  if (text.starts_with("net_")) return {};
+  return "vdev: needs a device as DPDK writes it, as in vdev:net_tap0,iface=tap0";
+}
+
+/// DOMAIN:BUS:DEVICE.FUNCTION, the domain optional.
+std::string apply_pci(std::string_view text, LinkName* link) {
+  link->name = text;
+  std::string form;
+  for (const char c : text) form += std::isxdigit(static_cast<unsigned char>(c)) != 0 ? 'x' : c;
+  if (form == "xxxx:xx:xx.x" || form == "xx:xx.x") return {};
+  return "pci: needs the address of a device, as in pci:0000:03:00.0";
+}
+
+struct LinkKind {
+  std::string_view name;
+  std::string (*apply)(std::string_view text, LinkName* link);
+};
+constexpr auto kLinkKinds = std::to_array<LinkKind>(
+    {{"cable", apply_name}, {"netdev", apply_netdev}, {"vdev", apply_vdev}, {"pci", apply_pci}});
+
 std::string apply_link(std::string_view value, LiveConfig* config) {
   const std::size_t colon = value.find(':');
   const std::string_view kind = value.substr(0, colon);
-  if (std::find(kLinkKinds.begin(), kLinkKinds.end(), kind) == kLinkKinds.end())
-    return "no kind of link is called " + quoted(kind) + nearest_hint(kind, kLinkKinds) +
-           "; there are cable:NAME and netdev:INTERFACE";
+  const auto found =
+      std::find_if(kLinkKinds.begin(), kLinkKinds.end(), [&](const LinkKind& entry) { return entry.name == kind; });
+  if (found == kLinkKinds.end()) {
+    std::array<std::string_view, kLinkKinds.size()> names;
+    std::transform(kLinkKinds.begin(), kLinkKinds.end(), names.begin(),
+                   [](const LinkKind& entry) { return entry.name; });
+    return "no kind of link is called " + quoted(kind) + nearest_hint(kind, names) +
+           "; there are cable:NAME, netdev:INTERFACE, vdev:DEVICE and pci:ADDRESS";
+  }
   LinkName link;
   link.kind = kind;
-  if (colon != std::string_view::npos) link.name = value.substr(colon + 1);
-  if (std::string wrong = kind == "netdev" ? apply_netdev(std::string(link.name), &link) : check_name(link.name);
-      !wrong.empty())
-    return wrong;
+  const std::string_view name = colon == std::string_view::npos ? std::string_view("default") : value.substr(colon + 1);
+  if (std::string wrong = found->apply(name, &link); !wrong.empty()) return wrong;
   config->link = link;
   return {};
 }

@@ -168,6 +168,10 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   made->counters_ = link.counters;
   made->entropy_ = std::make_unique<SystemEntropy>();
   DeviceConfig device_config;
+  device_config.cc = config.cc;
+  device_config.egress = config.egress;
+  device_config.egress.marks_data = config.cc.make != nullptr || config.egress.pfc != 0;
+  device_config.egress.catch_up = kPacingCatchUp;
   device_config.most_mtu = mtu_code(config.mtu_bytes);
   made->events_ = std::make_unique<Events>(events, *made->port_, made->file_.get());
   made->device_ =

@@ -57,10 +57,12 @@ class End(Process):
 
 
 class Place:
-    """Where the two ends run: commands that stand before theirs, the link, and how the client calls the server."""
+    """Where the two ends run: commands that stand before theirs, the link or links, and how the client calls the
+    server."""
 
-    def __init__(self, link=None, server_prefix=(), client_prefix=(), address="127.0.0.1"):
+    def __init__(self, link=None, server_prefix=(), client_prefix=(), address="127.0.0.1", client_link=None):
         self.link = link
+        self.client_link = client_link
         self.server_prefix = server_prefix
         self.client_prefix = client_prefix
         self.address = address
@@ -78,7 +80,8 @@ class Pair:
         self.client = None
         try:
             self._wait_for_server()
-            self.client = End(roci, self.link, [*command, place.address], client_run, place.client_prefix)
+            client_link = place.client_link or self.link
+            self.client = End(roci, client_link, [*command, place.address], client_run, place.client_prefix)
         except BaseException:
             self.end()
             raise

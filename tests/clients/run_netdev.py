@@ -23,7 +23,7 @@ from tap import check, check_equal  # noqa: E402
 ROCI, VERIFY, GONE, SUITE = sys.argv[1:5]
 WANTED = sys.argv[5:]
 FULL = SUITE == "full"
-HANG_SECONDS = 300
+HANG_SECONDS = 120
 KILLS = 100 if FULL else 8
 
 HOSTS = [f"roci-test-{os.getpid()}-{name}" for name in "ab"]
@@ -92,8 +92,18 @@ def interface_of(where):
     return where.link.split(":")[1].split("/")[0]
 
 
+# Devices that no kernel knows: addresses are given, and found on the wire.
+OWN_IPS = [["--ip", f"198.18.79.{n}/24", "--ip", f"fd00:79::{n}/64"] for n in (1, 2)]
+SOCKET = f"/tmp/roci-test-{os.getpid()}.vhost"
+# The side that connects goes on trying, the other waits for it: it does not matter which is there first.
+VHOST = Place(f"vdev:net_vhost0,iface={SOCKET},client=1",
+              client_link=f"vdev:net_virtio_user0,path={SOCKET},server=1,queue_size=1024")
+TAP = Place("vdev:net_tap0,iface=rtap0", client_link="netdev:rtap0")
+
+
 def pair(where, program, flags):
-    return Pair(ROCI, program, flags, place=where)
+    own = OWN_IPS if where is VHOST else [[], []]
+    return Pair(ROCI, program, flags, server_run=own[0], client_run=own[1], place=where)
 
 
 def perftest(where, program, flags):
@@ -318,6 +328,47 @@ def new_mac():
             both.finish(HANG_SECONDS)
 
 
+@contextlib.contextmanager
+def tap_address():
+    """The kernel's end of the tap that a stack makes, once it is there."""
+    def give():
+        for address in ("198.18.79.2/24", "fd00:79::2/64"):
+            command = ["ip", "-n", HOSTS[0], "address", "replace", address, "dev", "rtap0"]
+            if subprocess.run(command + ["nodad"] * (":" in address), capture_output=True).returncode != 0:
+                return False
+        return subprocess.run(["ip", "-n", HOSTS[0], "link", "set", "rtap0", "up"]).returncode == 0
+
+    server = End(ROCI, TAP.link, ["ib_write_bw", "-p", free_port()], OWN_IPS[0], inside(0))
+    try:
+        wait_for(give, server.text)
+        yield server
+    finally:
+        server.end()
+
+
+def answers_for_itself():
+    """Linux finds a port that no kernel knows, and pings it, over IPv4 and IPv6."""
+    with tap_address():
+        for address in ("198.18.79.1", "fd00:79::1"):
+            ping = sh(*inside(0), "ping", "-c", 3, "-i", 0.2, "-W", 5, "-s", 1000, address)
+            check(" 0% packet loss" in ping, ping)
+        found = [stack for stack in json.loads(sh(ROCI, "stat", "--json")) if stack["link"] == TAP.link]
+        counters = found[0]["counters"]
+        check_equal(counters["port_rx_echo"], 6, "pings answered")
+        check(counters["port_rx_arp"] >= 1 and counters["port_rx_discovery"] >= 1, counters)
+
+
+def speaks_to_linux():
+    """A tap's two ends: a port that finds its neighbour itself, and one on the kernel's interface."""
+    with tap_address() as server:
+        client = End(ROCI, TAP.client_link, server.command + ["127.0.0.1"], prefix=inside(0))
+        try:
+            for end in (client, server):
+                check_equal(end.wait(HANG_SECONDS), 0, f"{client.text()}\n{server.text()}")
+        finally:
+            client.end()
+
+
 def sleeps(where):
     """Whoever waits for frames is woken by them, and looks for none until then."""
     with waiting_server(where):
@@ -358,12 +409,25 @@ def perftest_cases(where, title, everything):
 
 def cases_by_driver(where, title, everything):
     for name, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("MTU 1024", ["-m", 1024]), ("16 QPs", ["-q", 16]),
-                        ("both directions", ["-b"]), ("events", ["-e"]))[:6 if everything else 2]:
+                        ("both directions", ["-b"]), ("events", ["-e"]), ("UC", ["-c", "uc", "-d", 4]),
+                        ("UC, IPv6", ["-c", "uc", "-x", 1, "-d", 4]), ("UD", ["-c", "ud", "-d", 4]),
+                        ("UD, IPv6", ["-c", "ud", "-x", 1, "-d", 4]))[:10 if everything else 2]:
         yield f"{title}: every byte: {name}", lambda f=flags: verify(where, [*f, "-n", 64])
     yield from perftest_cases(where, title, everything)
+    group = ["-c", "UD", "-g", "-x", 1, "-n", 200]
+    yield f"{title}: a multicast group", lambda: perftest(where, "ib_send_lat", group)
     yield f"{title}: the kernel goes on beside it", lambda: kernel_goes_on(where)
     yield f"{title}: an idle stack sleeps", lambda: sleeps(where)
     yield f"{title}: {KILLS} times kill -9 of both ends", lambda: kills(where)
+
+
+def cases_without_kernel():
+    yield "tap: answers for itself", answers_for_itself
+    yield "tap: speaks to Linux's end of it", speaks_to_linux
+    for name, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("both directions", ["-b"])):
+        yield f"virtio-user to vhost-user: every byte: {name}", lambda f=flags: verify(VHOST, [*f, "-n", 64])
+    yield from perftest_cases(VHOST, "virtio-user to vhost-user", FULL)
+    yield f"virtio-user to vhost-user: {KILLS} times kill -9 of both ends", lambda: kills(VHOST)
 
 
 def cases():
@@ -383,6 +447,7 @@ def cases():
     yield from cases_by_driver(PACKET, "af_packet", True)
     yield from cases_by_driver(NATIVE, "AF_XDP, native", FULL)
     yield from cases_by_driver(GENERIC, "AF_XDP, generic", FULL)
+    yield from cases_without_kernel()
 
 
 def main():

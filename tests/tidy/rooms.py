@@ -3,7 +3,7 @@
 _BASE = ["stack/base"]
 _PROTOCOL = [*_BASE, "stack/wire", "stack/mem", "stack/queues", "cc"]
 _ENGINE = [*_PROTOCOL, "stack/egress", "stack/qp"]
-_STACK = [*_ENGINE, "stack/engine", "stack/control", "stack/cm"]
+_STACK = [*_ENGINE, "stack/engine", "stack/control", "stack/cm", "stack/neighbour"]
 _DRIVER = [*_BASE, "stack/wire", "stack/engine/port.h"]
 
 # A folder holds for those below it unless they have a row; each may include itself. An entry is a folder or a file.
@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "stack/base": [],
     "stack/wire": _BASE,
     "stack/mem": _BASE,
+    "stack/neighbour": [*_BASE, "stack/wire"],
     "stack/queues": _BASE,
     "cc": _BASE,
     "stack/egress": _PROTOCOL,
@@ -20,7 +21,7 @@ MAY_INCLUDE = {
     "stack/control": [*_ENGINE, "stack/engine"],
     "drivers/cable": _DRIVER,
     "drivers/capture": _DRIVER,
-    "drivers/dpdk": _DRIVER,
+    "drivers/dpdk": [*_DRIVER, "stack/neighbour"],
     "drivers/fabric": [*_DRIVER, "stack/egress"],
     "drivers/faults": _DRIVER,
     "drivers/sim": [*_STACK, "drivers"],

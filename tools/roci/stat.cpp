@@ -55,16 +55,16 @@ void add_rates(Stack& stack, const QpRates& rates) {
 std::vector<Stack> running_stacks() {
   std::vector<Stack> stacks;
   for (const CableEnd& end : list_cable_ends()) {
-    Stack& stack =
-        stacks.emplace_back(Stack{"cable:" + end.cable, {}, end.device_name, end.program, end.pid, end.addresses, {}});
+    Stack& stack = stacks.emplace_back(
+        Stack{"cable:" + end.cable, {}, end.device_name, end.program, end.pid, end.addresses, {}, {}});
     add_counters(stack, kCounterInfos, end.stack_counters);
     add_counters(stack, kCableCounterInfos, end.cable_counters);
     add_rates(stack, end.rates);
   }
   for (const RunningStack& found : list_stacks()) {
     const StackIdentity& identity = found.identity;
-    Stack& stack = stacks.emplace_back(
-        Stack{identity.link, identity.driver, identity.device_name, found.program, found.pid, identity.addresses, {}});
+    Stack& stack = stacks.emplace_back(Stack{
+        identity.link, identity.driver, identity.device_name, found.program, found.pid, identity.addresses, {}, {}});
     add_counters(stack, kCounterInfos, found.stack_counters);
     add_counters(stack, kDpdkCounterInfos, found.port_counters);
     add_rates(stack, found.rates);
@@ -93,11 +93,18 @@ nlohmann::ordered_json to_json(const Stack& stack) {
   for (const IpAddress& address : stack.addresses) addresses.push_back(address_text(address));
   nlohmann::ordered_json counters = nlohmann::ordered_json::object();
   for (const auto& [name, value] : stack.counters) counters[std::string(name)] = value;
+  nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+  for (const QpRate& rate : stack.rates)
+    rates.push_back({{"qpn", rate.qpn},
+                     {"current_rate_bps", rate.current_rate_bps},
+                     {"target_rate_bps", rate.target_rate_bps},
+                     {"alpha", in_parts(rate.alpha_ppm)}});
   nlohmann::ordered_json object{
       {"device", stack.device_name}, {"pid", stack.pid}, {"program", stack.program}, {"link", stack.link}};
   if (!stack.driver.empty()) object["driver"] = stack.driver;
   object["addresses"] = addresses;
   object["counters"] = counters;
+  object["rates"] = rates;
   return object;
 }
 

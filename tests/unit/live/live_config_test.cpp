@@ -66,6 +66,15 @@ TEST(LiveConfig, parse_live_config__every_variable_has_its_field) {
   EXPECT_EQ(parsed.config.addresses[1], (IpPrefix{v6, 64}));
 }
 
+TEST(LiveConfig, parse_live_config__devices_of_dpdk) {
+  const Parsed vdev = parse({{"ROCI_LINK", "vdev:net_tap0,iface=tap0"}});
+  EXPECT_EQ(vdev.config.link.kind, "vdev");
+  EXPECT_EQ(vdev.config.link.name, "net_tap0,iface=tap0");
+  EXPECT_EQ(parse({{"ROCI_LINK", "pci:0000:3b:00.1"}}).config.link.name, "0000:3b:00.1");
+  for (const char* link : {"vdev", "vdev:tap0", "pci", "pci:3b", "pci:0000:3b:00", "pci:eth0"})
+    EXPECT_NE(error_of("ROCI_LINK", link), "") << link;
+}
+
 TEST(LiveConfig, parse_live_config__an_interface_may_name_its_driver) {
   const Parsed plain = parse({{"ROCI_LINK", "netdev:eth0"}});
   EXPECT_EQ(plain.config.link.name, "eth0");
@@ -87,8 +96,8 @@ TEST(LiveConfig, parse_live_config__a_link_without_a_name_is_the_default_one) {
 
 TEST(LiveConfig, parse_live_config__an_error_names_variable_value_and_nearest) {
   EXPECT_EQ(error_of("ROCI_LINK", "cabel:x"),
-            "ROCI_LINK=cabel:x: no kind of link is called \"cabel\", nearest: \"cable\"; there are cable:NAME and "
-            "netdev:INTERFACE");
+            "ROCI_LINK=cabel:x: no kind of link is called \"cabel\", nearest: \"cable\"; there are cable:NAME, "
+            "netdev:INTERFACE, vdev:DEVICE and pci:ADDRESS");
 }
 
 TEST(LiveConfig, parse_live_config__refuses_names_that_could_leave_a_folder) {
