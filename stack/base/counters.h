@@ -21,8 +21,10 @@ namespace roci {
   X(rx_atomic_requests, "atomic requests executed as responder") \
   X(rx_send_requests, "SEND packets executed as responder") \
   X(rx_icrc_encapsulated, "packets dropped: wrong ICRC") \
-  X(rx_not_roce, "frames ignored: not RoCE v2") \
-  X(rx_malformed, "packets dropped: truncated, bad lengths or bad IP header") \
+  X(rx_not_roce, "frames ignored: neither RoCE nor MAC control") \
+  X(rx_roce_v1, "frames ignored: RoCE v1") \
+  X(rx_truncated, "packets dropped: shorter than their headers say") \
+  X(rx_malformed, "packets dropped: lengths that contradict each other, bad IP header, transport version or pad") \
   X(rx_fragment, "packets dropped: IP fragments") \
   X(rx_unknown_opcode, "packets dropped: BTH opcode not known or not for this transport") \
   X(rx_bad_pkey, "packets dropped: P_Key not in the table") \

@@ -58,6 +58,7 @@ void Worker::look_at_port(TurnReason reason) {
     env_.raise({.type = port.link_up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr});
   if (port.addresses != port_seen_.addresses) env_.raise({.type = AsyncEventType::kGidChange});
   env_.gids = port.addresses;
+  mac_ = port.mac;
   port_seen_ = std::move(port);
 }
 
@@ -152,6 +153,12 @@ void Worker::count_unparsed(ParseStatus status) {
     case ParseStatus::kNotRoce:
     case ParseStatus::kArp:
       ++counters.rx_not_roce;
+      break;
+    case ParseStatus::kRoceV1:
+      ++counters.rx_roce_v1;
+      break;
+    case ParseStatus::kTruncated:
+      ++counters.rx_truncated;
       break;
     case ParseStatus::kFragment:
       ++counters.rx_fragment;

@@ -16,6 +16,7 @@ inline constexpr std::uint16_t kEtherTypeArp = 0x0806;
 inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr std::uint16_t kEtherTypeMacControl = 0x8808;
+inline constexpr std::uint16_t kEtherTypeRoceV1 = 0x8915;
 inline constexpr std::uint8_t kIpProtocolUdp = 17;
 /// Destination port of RoCE v2 (IBTA A17.3).
 inline constexpr std::uint16_t kRoceUdpPort = 4791;

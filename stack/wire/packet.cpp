@@ -11,7 +11,7 @@ constexpr std::uint32_t kIcrcBytes = 4;
 }  // namespace
 
 std::string_view name_of(ParseStatus status) {
-  static constexpr std::array<std::string_view, 12> kNames{"ok",
+  static constexpr std::array<std::string_view, 13> kNames{"ok",
                                                            "truncated",
                                                            "not IP",
                                                            "ARP",
@@ -22,7 +22,8 @@ std::string_view name_of(ParseStatus status) {
                                                            "bad length",
                                                            "unknown opcode",
                                                            "bad transport version",
-                                                           "bad pad"};
+                                                           "bad pad",
+                                                           "RoCE v1"};
   return kNames[static_cast<std::size_t>(status)];
 }
 
@@ -104,6 +105,8 @@ ParseStatus parse_packet(std::span<const std::byte> header, std::uint32_t frame_
       return ParseStatus::kArp;
     case kEtherTypeMacControl:
       return ParseStatus::kPfc;
+    case kEtherTypeRoceV1:
+      return ParseStatus::kRoceV1;
     default:
       return ParseStatus::kNotIp;
   }

@@ -29,6 +29,7 @@ enum class ParseStatus : std::uint8_t {
   kUnknownOpcode,
   kBadTransportVersion,
   kBadPad,  ///< more pad than there are bytes
+  kRoceV1,  ///< straight over Ethernet
 };
 
 std::string_view name_of(ParseStatus status);

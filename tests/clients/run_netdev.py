@@ -3,6 +3,7 @@
 Arguments: paths of roci, roci-verify and gone, then `quick` or `full`; and, to run only some cases, texts that their
 names hold."""
 
+import collections
 import contextlib
 import json
 import os
@@ -16,6 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import hostile  # noqa: E402
 import tap  # noqa: E402
 from pair import End, Pair, Place, free_port  # noqa: E402
 from tap import check, check_equal  # noqa: E402
@@ -316,6 +318,66 @@ def follows_kernel():
         wait_for(lambda: addresses() == own, addresses)
 
 
+# How often each hostile frame is sent.
+COPIES = 100
+
+
+def inject(host, interface, target):
+    """Sends each hostile frame to the target from one of the hosts."""
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import hostile; " \
+             "hostile.send(sys.argv[2], [bytes.fromhex(line) for line in sys.stdin])"
+    lines = "".join(f"{case.frame.hex()}\n" * COPIES for case in hostile.cases(target))
+    subprocess.run([*inside(host), sys.executable, "-c", script, HERE, interface], input=lines, text=True, timeout=60,
+                   check=True)
+
+
+def check_counted(link, target, wanted):
+    """Each kind of frame is counted by its reason, and by no other."""
+    expected = collections.Counter()
+    for case in hostile.cases(target):
+        if wanted(case):
+            expected[case.counter] += COPIES
+
+    def counted():
+        found = [stack for stack in json.loads(sh(ROCI, "stat", "--json")) if stack["link"] == link]
+        return {name: found[0]["counters"][name] for name in {case.counter for case in hostile.cases(target)}}
+
+    every = {name: expected[name] for name in counted()}
+    # ARP that is malformed is ARP, too.
+    every["port_rx_arp"] += every["port_rx_bad_neighbour"]
+    wait_for(lambda: all(counted()[name] >= count for name, count in every.items()), lambda: f"{counted()} of {every}")
+    # The kernel at the other end may have things to say of its own.
+    exact = every.keys() - {"port_rx_arp", "rx_not_roce"}
+    check(all(counted()[name] == every[name] for name in exact), f"{counted()} of {every}")
+
+
+def hostile_segment(where):
+    """From the other end of a veth pair; a transfer beside a storm of them goes on."""
+    interface = interface_of(where)
+    link = json.loads(sh("ip", "-json", "-n", HOSTS[0], "link", "show", interface))[0]
+    # From addresses of nobody's: what ARP says of the client's would be believed.
+    target = hostile.Hosts(bytes.fromhex(link["address"].replace(":", "")), v4(interface, 0), v6(interface, 0),
+                           v4(interface, 65), v6(interface, 65))
+
+    with waiting_server(where):
+        inject(1, interface, target)
+        check_counted(f"netdev:{interface}", target, lambda case: not case.kernel_takes)
+    with pair(where, "ib_write_bw", ["-D", 3]) as both:
+        wait_for(lambda: len(stacks(interface)) == 2, both.explain)
+        inject(1, interface, target)
+        both.finish(HANG_SECONDS)
+
+
+def hostile_segment_alone():
+    """All of them get to a port that no kernel knows."""
+    target = hostile.Hosts(bytes.fromhex("0200c6124f01"), "198.18.79.1", "fd00:79::1", "198.18.79.2", "fd00:79::2")
+    with tap_address():
+        inject(0, "rtap0", target)
+        check_counted(TAP.link, target, lambda _: True)
+        ping = sh(*inside(0), "ping", "-c", 3, "-i", 0.2, "-W", 5, target.v4)
+        check(" 0% packet loss" in ping, ping)
+
+
 def new_mac():
     """A transfer goes on when the client's interface gets another MAC address."""
     for where, mac in ((PACKET, "02:00:00:00:77:01"), (NATIVE, "02:00:00:00:77:02")):
@@ -423,6 +485,7 @@ def cases_by_driver(where, title, everything):
 
 def cases_without_kernel():
     yield "tap: answers for itself", answers_for_itself
+    yield "tap: a hostile segment", hostile_segment_alone
     yield "tap: speaks to Linux's end of it", speaks_to_linux
     for name, flags in (("IPv4", ["-x", 0]), ("IPv6", ["-x", 1]), ("both directions", ["-b"])):
         yield f"virtio-user to vhost-user: every byte: {name}", lambda f=flags: verify(VHOST, [*f, "-n", 64])
@@ -444,6 +507,8 @@ def cases():
     yield "addresses and link state follow the kernel", follows_kernel
     yield "a new MAC address", new_mac
     yield "a device and itself", self_loop
+    for where, title in ((PACKET, "af_packet"), (NATIVE, "AF_XDP, native"), (GENERIC, "AF_XDP, generic")):
+        yield f"{title}: a hostile segment", lambda w=where: hostile_segment(w)
     yield from cases_by_driver(PACKET, "af_packet", True)
     yield from cases_by_driver(NATIVE, "AF_XDP, native", FULL)
     yield from cases_by_driver(GENERIC, "AF_XDP, generic", FULL)

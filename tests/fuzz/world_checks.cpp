@@ -16,7 +16,8 @@ std::uint64_t executed(const Counters& c) {
 
 /// Frames that did not become packets.
 std::uint64_t dropped_before_packet(const Counters& c) {
-  return c.rx_icrc_encapsulated + c.rx_not_roce + c.rx_malformed + c.rx_fragment + c.rx_unknown_opcode;
+  return c.rx_icrc_encapsulated + c.rx_not_roce + c.rx_malformed + c.rx_fragment + c.rx_unknown_opcode + c.rx_roce_v1 +
+         c.rx_pause_ignored + c.rx_truncated;
 }
 
 /// Packets that the worker or the QP's door turned away.

@@ -167,7 +167,7 @@ ParseStatus status_with_bytes(bool is_v4, const std::vector<std::pair<std::size_
 TEST(ParsePacket, ether_type__says_what_is_not_for_us) {
   EXPECT_EQ(status_with_bytes(true, {{12, 0x08}, {13, 0x06}}), ParseStatus::kArp);
   EXPECT_EQ(status_with_bytes(true, {{12, 0x88}, {13, 0x08}}), ParseStatus::kPfc);
-  EXPECT_EQ(status_with_bytes(true, {{12, 0x89}, {13, 0x15}}), ParseStatus::kNotIp) << "RoCE v1";
+  EXPECT_EQ(status_with_bytes(true, {{12, 0x89}, {13, 0x15}}), ParseStatus::kRoceV1) << "RoCE v1";
   EXPECT_EQ(status_with_bytes(true, {{12, 0x00}, {13, 0x2e}}), ParseStatus::kNotIp) << "a length";
 }
 
