@@ -96,6 +96,8 @@ LiveDevice::LiveDevice(const LiveConfig& config, std::uint32_t at_generation)
 
 LiveDevice::~LiveDevice() {
   stop_thread();
+  cm_transport_.reset();
+  cm_.reset();
   device_.reset();
   port_.reset();
 }
@@ -134,6 +136,9 @@ void LiveDevice::leave_at_exit() {
   constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 1'000'000};
   for (int i = 0; i < kTries; ++i) {
     if (device->device_->worker().baton().try_lock()) {
+      // Peers hear that their connections end here, as they do from a kernel when a process ends.
+      device->cm_->destroy_all(live_now());
+      device->device_->worker().turn(live_now(), TurnReason::kPost);
       device->port_->close();
       if (device->file_ != nullptr) device->file_->remove();
       return;
@@ -176,8 +181,31 @@ LiveDevice* LiveDevice::open(EventSink& events) {
   made->events_ = std::make_unique<Events>(events, *made->port_, made->file_.get());
   made->device_ =
       std::make_unique<Device>(*made->port_, *made->events_, *made->entropy_, *made->counters_, device_config);
+  made->make_connection_manager();
   if (!made->start_thread()) return nullptr;
   return made.release();
+}
+
+void LiveDevice::make_connection_manager() {
+  const PortAttributes port = port_->attributes();
+  // The port's EUI-64, from its MAC (RFC 4291, appendix A).
+  const auto& mac = port.mac.bytes;
+  std::uint64_t guid = 0;
+  for (const int byte : {mac[0] ^ 2, +mac[1], +mac[2], 0xff, 0xfe, +mac[3], +mac[4], +mac[5]})
+    guid = guid << 8 | static_cast<std::uint8_t>(byte);
+  cm_transport_ = std::make_unique<cm::GsiTransport>(device_->worker().gsi());
+  cm_ = std::make_unique<cm::ConnectionManager>(
+      *cm_transport_, *entropy_,
+      cm::ManagerConfig{.ca_guid = guid, .path_mtu = device_->config().active_mtu, .id_block = port.qpn_block});
+  cm_transport_->serve(*cm_);
+}
+
+LiveDevice::CmCall::CmCall(LiveDevice& live) : now(live_now()), live_(live) { live_.device_->worker().baton().lock(); }
+
+LiveDevice::CmCall::~CmCall() {
+  live_.device_->worker().deliver_events();
+  live_.device_->worker().baton().unlock();
+  live_.progress(TurnReason::kPost);
 }
 
 bool LiveDevice::start_thread() {

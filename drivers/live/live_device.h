@@ -12,6 +12,8 @@
 #include "drivers/live/live_config.h"
 #include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
+#include "stack/cm/connection_manager.h"
+#include "stack/cm/gsi_transport.h"
 #include "stack/control/device.h"
 
 namespace roci {
@@ -38,6 +40,22 @@ class LiveDevice {
   /// if the baton is free.
   void progress(TurnReason reason);
 
+  /// Any thread: a call of the communication manager. It has the worker's baton for as long as it lives; then what the
+  /// manager has sent leaves.
+  class CmCall {
+   public:
+    explicit CmCall(LiveDevice& live);
+    ~CmCall();
+    CmCall(const CmCall&) = delete;
+    CmCall& operator=(const CmCall&) = delete;
+
+    cm::ConnectionManager* operator->() { return live_.cm_.get(); }
+    const Instant now;
+
+   private:
+    LiveDevice& live_;
+  };
+
  private:
   class SystemEntropy;
   class Events;
@@ -51,6 +69,7 @@ class LiveDevice {
 
   static std::uint32_t current_generation();
   static LiveDevice* open(EventSink& events);
+  void make_connection_manager();
   bool start_thread();
   void stop_thread();
   static void* thread_main(void* self);
@@ -78,6 +97,8 @@ class LiveDevice {
   std::unique_ptr<SystemEntropy> entropy_;
   std::unique_ptr<Events> events_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<cm::GsiTransport> cm_transport_;
+  std::unique_ptr<cm::ConnectionManager> cm_;
 
   pthread_t thread_{};
   bool thread_started_ = false;

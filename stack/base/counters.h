@@ -75,6 +75,10 @@ namespace roci {
   X(baton_busy, "turns given up because another thread held the baton") \
   X(turns, "turns of the worker") \
   X(turns_background, "turns by the background thread") \
+  X(rx_mads, "management datagrams received on QP1") \
+  X(rx_mads_dropped, "packets to QP1 dropped: no management datagram, wrong Q_Key, or for another address") \
+  X(tx_mads, "management datagrams sent from QP1") \
+  X(tx_mads_dropped, "management datagrams dropped before they were sent: no route, or too many wait") \
   X(control_calls, "control calls that took the baton") \
   X(async_events_raised, "asynchronous events raised") \
   X(rx_pause_ignored, "PFC and PAUSE frames received and not obeyed: for priorities without PFC, or not of 802.1Qbb") \

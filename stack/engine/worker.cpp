@@ -22,7 +22,7 @@ constexpr std::uint32_t kFramesPerFlow = 16;
 }  // namespace
 
 Worker::Worker(Port& port, EventSink& events, Counters& counters)
-    : port_(port), port_seen_(port.attributes()), events_(events), env_(counters), qps_(port_seen_.qpn_block) {
+    : port_(port), port_seen_(port.attributes()), events_(events), env_(counters), qps_(port_seen_.qpn_block), gsi_(port, counters) {
   env_.gids = port_seen_.addresses;
   env_.route_source = &port;
 }
@@ -129,6 +129,7 @@ void Worker::receive_without_qp(const Inbound& in) {
     ++counters.rp_cnp_ignored;
     return;
   }
+  if (in.view.bth.dest_qpn.value == kGsiQpn) return gsi_.on_packet(in);
   if (in.view.bth.dest_qpn != kMulticastQpn) {
     ++counters.rx_unknown_qp;
     return;
@@ -237,6 +238,8 @@ void Worker::answer_doorbells() {
 }
 
 void Worker::strike_deadlines(Instant now) {
+  if (gsi_.next_deadline() <= now) [[unlikely]]
+    gsi_.on_deadline(now);
   if (deadlines_.earliest() > now) return;
   while (Qp* qp = deadlines_.take_due(now)) {
     if (qp->next_deadline() <= now) qp->on_deadline(now, port_.peer_stalled(*qp->route()));
@@ -247,6 +250,10 @@ void Worker::strike_deadlines(Instant now) {
 std::uint32_t Worker::transmit(Instant now) {
   lacks_room_ = false;
   std::uint32_t total = env_.cnps.empty() ? 0 : transmit_cnps(now);
+  if (gsi_.has_queued()) [[unlikely]] {
+    total += gsi_.transmit();
+    lacks_room_ = lacks_room_ || gsi_.has_queued();
+  }
   do total += transmit_ready(now, kMaxFramesPerTurn - std::min(total, kMaxFramesPerTurn));
   while (total < kMaxFramesPerTurn && !lacks_room_ && scheduler_.unblock());
   // They go before those whose doorbell rings until the next turn.

@@ -19,6 +19,7 @@
 #include "stack/egress/scheduler.h"
 #include "stack/engine/baton.h"
 #include "stack/engine/deadlines.h"
+#include "stack/engine/gsi.h"
 #include "stack/engine/multicast_groups.h"
 #include "stack/engine/port.h"
 #include "stack/engine/qp_table.h"
@@ -53,11 +54,12 @@ class Worker {
   TurnResult turn(Instant now, TurnReason reason);
   /// When a turn is needed even if nothing arrives and nobody posts.
   Instant next_deadline() const {
-    return std::min({deadlines_.earliest(), scheduler_.next_deadline(), port_.next_deadline()});
+    return std::min({deadlines_.earliest(), gsi_.next_deadline(), scheduler_.next_deadline(), port_.next_deadline()});
   }
   Port& port() { return port_; }
   QpEnvironment& env() { return env_; }
   QpTable& qps() { return qps_; }
+  Gsi& gsi() { return gsi_; }
   void deliver_events();
   MulticastGroups& groups() { return groups_; }
   egress::Scheduler& scheduler() { return scheduler_; }
@@ -108,6 +110,7 @@ class Worker {
   QpEnvironment env_;
   QpTable qps_;
   MulticastGroups groups_;
+  Gsi gsi_;
   egress::Scheduler scheduler_;
   egress::PfcSender pfc_sender_;
   std::optional<PfcFrame> pfc_due_;  ///< the link had no room for it yet
