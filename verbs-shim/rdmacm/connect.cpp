@@ -1,6 +1,7 @@
 // Connections: asked for, accepted, refused, ended.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "stack/cm/connection_manager.h"
 #include "verbs-shim/ibverbs/objects.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "stack/cm/connection_manager.h"
 #include "stack/cm/port_table.h"
@@ -257,7 +258,9 @@ int make_endpoint(rdma_cm_id* base, rdma_addrinfo* info, ibv_pd* pd, ibv_qp_init
   if ((info->ai_flags & RAI_PASSIVE) != 0) {
     if (rdma_bind_addr(base, info->ai_src_addr) != 0) return -1;
     if (pd != nullptr) base->pd = pd;
-    if (attr != nullptr) id.request_qp = std::make_unique<ibv_qp_init_attr>(*attr);
+    if (attr == nullptr) return 0;
+    id.request_qp = std::make_unique<ibv_qp_init_attr>(*attr);
+    id.request_qp->qp_type = static_cast<ibv_qp_type>(info->ai_qp_type);
     return 0;
   }
   constexpr int kTimeoutMilliseconds = 2000;
