@@ -79,6 +79,12 @@ namespace roci {
   X(rx_mads_dropped, "packets to QP1 dropped: no management datagram, wrong Q_Key, or for another address") \
   X(tx_mads, "management datagrams sent from QP1") \
   X(tx_mads_dropped, "management datagrams dropped before they were sent: no route, or too many wait") \
+  X(cm_listens, "rdma_cm: ids that have begun to listen") \
+  X(cm_connections, "rdma_cm: connections made") \
+  X(cm_retries, "rdma_cm: messages sent again for want of an answer") \
+  X(cm_duplicates, "rdma_cm: messages received again") \
+  X(cm_rejects_sent, "rdma_cm: rejections sent") \
+  X(cm_unreachable, "rdma_cm: connections given up for want of an answer") \
   X(control_calls, "control calls that took the baton") \
   X(async_events_raised, "asynchronous events raised") \
   X(rx_pause_ignored, "PFC and PAUSE frames received and not obeyed: for priorities without PFC, or not of 802.1Qbb") \

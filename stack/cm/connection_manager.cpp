@@ -25,8 +25,9 @@ bool fits(std::span<const std::byte> data, PrivateDataRoom room) { return data.s
 
 }  // namespace
 
-ConnectionManager::ConnectionManager(MadTransport& transport, Entropy& entropy, const ManagerConfig& config)
-    : transport_(transport), entropy_(entropy), config_(config), ports_(entropy) {}
+ConnectionManager::ConnectionManager(MadTransport& transport, Entropy& entropy, Counters& counters,
+                                     const ManagerConfig& config)
+    : transport_(transport), entropy_(entropy), counters_(counters), config_(config), ports_(entropy) {}
 
 ConnectionManager::~ConnectionManager() = default;
 
@@ -104,6 +105,7 @@ int ConnectionManager::listen(Connection& connection) {
   if (connection.state != State::kIdle || !connection.is_bound) return EINVAL;
   if (!ports_.may_listen(connection)) return EADDRINUSE;
   connection.state = State::kListen;
+  ++counters_.cm_listens;
   return 0;
 }
 
@@ -151,6 +153,7 @@ int ConnectionManager::accept(Connection& connection, const ConnectionParameters
 int ConnectionManager::establish(Connection& connection) {
   if (connection.state != State::kRepReceived) return EINVAL;
   connection.state = State::kEstablished;
+  ++counters_.cm_connections;
   connection.sent = make_rtu(connection);
   send(connection, connection.sent);
   return 0;
@@ -161,6 +164,7 @@ int ConnectionManager::notify_established(Connection& connection) {
   if (connection.state != State::kRepSent && connection.state != State::kMraRepReceived) return EINVAL;
   stop_timer(connection);
   connection.state = State::kEstablished;
+  ++counters_.cm_connections;
   raise(connection, EventType::kEstablished);
   return 0;
 }
@@ -197,6 +201,7 @@ int ConnectionManager::reject(Connection& connection, RejectReason reason, std::
     message.set(cm_layout::rej::kInfoBytes, kGuidBytes);
     message.set64(cm_layout::rej::kInfo, config_.ca_guid);
   }
+  ++counters_.cm_rejects_sent;
   stop_timer(connection);
   connection.state = State::kIdle;
   connection.sent = message;
@@ -278,6 +283,7 @@ void ConnectionManager::send_reliably(Connection& connection, const Mad& message
 
 void ConnectionManager::retry(Connection& connection, Instant now) {
   ++connection.retries_done;
+  ++counters_.cm_retries;
   send(connection, connection.sent);
   wait_until(connection,
              now + encoded_time(std::min(kFirstRetryExponent + connection.retries_done, kLastRetryExponent)));
@@ -318,6 +324,7 @@ void ConnectionManager::give_up(Connection& connection, Instant now) {
   }
   if (connection.state != State::kSidrReqSent) reject(connection, RejectReason::kTimeout, {});
   connection.state = State::kIdle;
+  ++counters_.cm_unreachable;
   raise(connection, EventType::kUnreachable, ETIMEDOUT);
 }
 

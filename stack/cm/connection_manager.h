@@ -11,6 +11,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "stack/base/counters.h"
 #include "stack/base/entropy.h"
 #include "stack/base/types.h"
 #include "stack/cm/connection.h"
@@ -34,7 +35,7 @@ inline constexpr std::uint8_t kDefaultAckTimeout = 19;
 /// Owner: one thread at a time. Calls return an errno value; on error nothing has changed.
 class ConnectionManager {
  public:
-  ConnectionManager(MadTransport& transport, Entropy& entropy, const ManagerConfig& config);
+  ConnectionManager(MadTransport& transport, Entropy& entropy, Counters& counters, const ManagerConfig& config);
   ~ConnectionManager();
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
@@ -121,6 +122,7 @@ class ConnectionManager {
 
   MadTransport& transport_;
   Entropy& entropy_;
+  Counters& counters_;
   const ManagerConfig config_;
   EventHandler* handler_ = nullptr;
   PortTable ports_;

@@ -80,6 +80,7 @@ void ConnectionManager::send_rej(const MadPath& path, const Mad& about, RejectRe
                                : cm_attribute(about) == CmAttribute::kRep ? AboutMessage::kRep
                                                                           : AboutMessage::kOther;
   const std::uint32_t remote_id = about.get(layout::kLocalId);
+  ++counters_.cm_rejects_sent;
   MadPath back = path;
   back.remote_id = remote_id;
   transport_.send(back, make_rej(about.get64(mad::kTransactionId), local_id, remote_id, message, reason));
@@ -173,6 +174,7 @@ Connection* ConnectionManager::make_passive(Connection& listener, const MadPath&
 }
 
 void ConnectionManager::on_duplicate_req(Connection& connection, const Mad& message) {
+  ++counters_.cm_duplicates;
   switch (connection.state) {
     case State::kReqReceived:
       return send(connection, make_mra(connection, AboutMessage::kReq, kReqServiceTimeout));
@@ -201,6 +203,7 @@ void ConnectionManager::on_rep(const MadPath& path, const Mad& message) {
       if (connection->remote_id != message.get(layout::kLocalId))
         return send_rej(path, message, RejectReason::kInvalidCommunicationId, connection->local_id);
       // The peer has not seen the RTU, or there is none yet.
+      ++counters_.cm_duplicates;
       if (connection->state == State::kEstablished) return send(*connection, connection->sent);
       return send(*connection, make_mra(*connection, AboutMessage::kRep, kRepServiceTimeout));
     default:
@@ -224,6 +227,7 @@ void ConnectionManager::on_rtu(Connection& connection) {
   if (connection.state != State::kRepSent && connection.state != State::kMraRepReceived) return;
   stop_timer(connection);
   connection.state = State::kEstablished;
+  ++counters_.cm_connections;
   raise(connection, EventType::kEstablished);
 }
 
@@ -340,6 +344,7 @@ void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message) {
            other.remote_id == request_id && other.mad_path.remote == path.remote;
   });
   if (known != nullptr) {
+    ++counters_.cm_duplicates;
     if (known->state == State::kSidrReplied) send(*known, known->sent);
     return;
   }

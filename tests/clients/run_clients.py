@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import tap  # noqa: E402
 import unreliable  # noqa: E402
 from pair import End, Pair, free_port  # noqa: E402
+from rdmacm_cases import Cases as CmCases  # noqa: E402
 from tap import check  # noqa: E402
 
 ROCI, VERIFY, CHECK_CAPTURE, GONE, SUITE = sys.argv[1:6]
@@ -318,6 +319,7 @@ def cases():
         run = [*flags, "-m", 4096, "-n", 1000 if program == "ibv_rc_pingpong" else 100000]
         yield f"{title}: 5 % lost", lambda p=program, f=run: with_faults(EARLY_LOSS, pingpong, p, f)
     yield from unreliable_cases()
+    yield from CmCases(ROCI, FULL, HANG_SECONDS, needs).all()
     yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
     yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
     yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")

@@ -11,7 +11,8 @@ constexpr std::uint16_t kPort = 7000;
 
 MadNetwork::End::End(MadNetwork& network, std::size_t index, std::uint64_t seed)
     : entropy(seed * kEnds + index),
-      manager(*this, entropy, {.ca_guid = 0x100 + index, .path_mtu = 4, .id_block = static_cast<std::uint32_t>(index)}),
+      manager(*this, entropy, counters,
+              {.ca_guid = 0x100 + index, .path_mtu = 4, .id_block = static_cast<std::uint32_t>(index)}),
       network_(network) {
   manager.set_handler(this);
 }

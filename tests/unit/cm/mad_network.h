@@ -79,6 +79,7 @@ class MadNetwork {
     std::size_t backlog = SIZE_MAX;
     std::size_t requests = 0;
     SeededEntropy entropy;
+    Counters counters;
     ConnectionManager manager;
 
    private:

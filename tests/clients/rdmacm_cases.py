@@ -1,0 +1,143 @@
+"""The programs of rdmacm-utils and perftest's -R: servers found by their address on the cable."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import pathlib
+
+from pair import End
+from tap import check
+
+START_SECONDS = 30
+SERVER_V4, SERVER_V6 = "198.18.0.1", "fd00::1"
+LOSS = "drop rate=10%\nduplicate rate=5%\nreorder=3 rate=5%\n"
+
+
+class CmPair:
+    """A server and a client on a cable of their own; the server is the first on it, and so has the first address."""
+
+    def __init__(self, roci, server, client, run_flags=()):
+        self.roci = roci
+        self.link = f"cable:test.{os.getpid()}.cm.{time.monotonic_ns()}"
+        self.server = End(roci, self.link, server, run_flags)
+        self.client = None
+        try:
+            self._wait_for_server()
+            self.client = End(roci, self.link, client, run_flags)
+        except BaseException:
+            self.end()
+            raise
+
+    def _wait_for_server(self):
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.server.process.poll() is None:
+            stacks = json.loads(subprocess.check_output([self.roci, "stat", "--json"], text=True))
+            if any(stack["link"] == self.link and stack["counters"]["cm_listens"] > 0 for stack in stacks):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"the server does not listen\n{self.server.text()}")
+
+    def explain(self):
+        texts = []
+        for name, end in (("server", self.server), ("client", self.client)):
+            if end is not None:
+                texts.append(f"{name}: {' '.join(end.command)}: exit {end.process.poll()}")
+                texts += [f"{name}| {line}" for line in end.text().splitlines()[-12:]]
+        return "\n".join(texts)
+
+    def end(self):
+        for end in (self.server, self.client):
+            if end is not None:
+                end.end()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+class Cases:
+    def __init__(self, roci, full, seconds, needs):
+        self.roci, self.full, self.seconds, self.needs = roci, full, seconds, needs
+
+    def both_well(self, server, client, run_flags=(), wanted=""):
+        """Both ends end well."""
+        self.needs(server[0])
+        with CmPair(self.roci, server, client, run_flags) as pair:
+            for end in (pair.client, pair.server):
+                check(end.wait(self.seconds) == 0, f"not done well\n{pair.explain()}")
+            check(wanted in pair.client.text(), f"no {wanted!r}\n{pair.explain()}")
+
+    def client_well(self, server, client, run_flags=()):
+        """The client ends well; the server serves until it is told to end."""
+        self.needs(server[0])
+        with CmPair(self.roci, server, client, run_flags) as pair:
+            check(pair.client.wait(self.seconds) == 0, f"not done well\n{pair.explain()}")
+            check(pair.server.process.poll() is None, f"the server has ended\n{pair.explain()}")
+
+    def with_loss(self, server, client):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "faults"
+            file.write_text(LOSS)
+            self.both_well(server, client, ["--faults", str(file)])
+
+    def refused(self):
+        """Nobody listens on that port."""
+        self.needs("rping")
+        server = ["rping", "-s", "-p", 7000]
+        with CmPair(self.roci, server, ["rping", "-c", "-a", SERVER_V4, "-p", 7001, "-C", 1]) as pair:
+            check(pair.client.wait(self.seconds) not in (0, None), pair.explain())
+            check("RDMA_CM_EVENT_REJECTED, error 8" in pair.client.text(), pair.explain())
+
+    def killed(self):
+        """A client that is killed in the middle does not keep the server from serving the next."""
+        self.needs("rping")
+        ping = ["rping", "-c", "-a", SERVER_V4, "-S", 1000, "-V"]
+        with CmPair(self.roci, ["rping", "-s", "-P"], [*ping, "-C", 1000000]) as pair:
+            time.sleep(1)
+            check(pair.client.process.poll() is None, pair.explain())
+            pair.client.signal(signal.SIGKILL)
+            pair.client.process.wait()
+            following = End(self.roci, pair.link, [*ping, "-C", 10])
+            try:
+                check(following.wait(self.seconds) == 0, f"{following.text()}\n{pair.explain()}")
+            finally:
+                following.end()
+
+    def all(self):
+        for size in (64, 60000) if not self.full else (1, 64, 1000, 4097, 60000):
+            for address in (SERVER_V4, SERVER_V6):
+                flags = ["-S", size, "-C", 100, "-V"]
+                yield (f"rping -V -S {size} of {address}",
+                       lambda a=address, f=flags: self.both_well(
+                           ["rping", "-s", "-a", a, *f], ["rping", "-c", "-a", a, *f]))
+        yield "rping with QPs of its own", lambda: self.both_well(
+            ["rping", "-s", "-q", "-C", 10], ["rping", "-c", "-q", "-a", SERVER_V4, "-C", 10, "-V"])
+        yield "rping of a persistent server", lambda: self.client_well(
+            ["rping", "-s", "-P"], ["rping", "-c", "-a", SERVER_V4, "-C", 10, "-V"])
+        yield "rping: messages and packets lost, doubled, reordered", lambda: self.with_loss(
+            ["rping", "-s", "-C", 10], ["rping", "-c", "-a", SERVER_V4, "-C", 10, "-V"])
+        yield "rping where nobody listens", self.refused
+        yield "rping, killed in the middle", self.killed
+        for flags in ([], ["-m"], ["-c", 100], ["-t", 8]):
+            yield (f"ucmatose {' '.join(map(str, flags))}".strip(),
+                   lambda f=flags: self.both_well(
+                       ["ucmatose", *f], ["ucmatose", "-s", SERVER_V4, *f], wanted="return status 0"))
+        yield "ucmatose over IPv6", lambda: self.both_well(
+            ["ucmatose", "-b", SERVER_V6], ["ucmatose", "-s", SERVER_V6], wanted="return status 0")
+        yield "ucmatose, 1,000 connections at a time", lambda: self.both_well(
+            ["ucmatose", "-c", 1000, "-C", 1, "-S", 10],
+            ["ucmatose", "-s", SERVER_V4, "-c", 1000, "-C", 1, "-S", 10], wanted="return status 0")
+        yield "cmtime, 1,000 connections", lambda: self.client_well(
+            ["cmtime", "-c", 1000], ["cmtime", "-s", SERVER_V4, "-c", 1000])
+        yield "rdma_client and rdma_server", lambda: self.both_well(
+            ["rdma_server"], ["rdma_client", "-s", SERVER_V4], wanted="end 0")
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_send_lat", "ib_write_lat", "ib_atomic_bw"):
+            yield f"{program} -R", lambda p=program: self.both_well(
+                [p, "-R", "-n", 200], [p, "-R", "-n", 200, SERVER_V4], wanted="#bytes")
+        yield "ib_send_bw -R -T", lambda: self.both_well(
+            ["ib_send_bw", "-R", "-n", 200, "-T", 96], ["ib_send_bw", "-R", "-n", 200, "-T", 96, SERVER_V4])
