@@ -11,6 +11,7 @@ namespace roci::cm {
 namespace {
 
 constexpr std::uint32_t kIdBits = 26;
+constexpr std::size_t kMostLeftPorts = 64;
 constexpr std::uint8_t kMaxRetries = 15;
 /// The peer is told that an answer may take 4.096 us x 2^20. Asking again earlier does no harm, and makes up for a lost
 /// message sooner: the first time after 4.096 us x 2^13, then each time after twice as long, up to what the peer was
@@ -56,6 +57,10 @@ void ConnectionManager::erase(Connection& connection) {
 void ConnectionManager::destroy(Connection& connection, Instant now) {
   connection.user = nullptr;
   ports_.unbind(connection);
+  if (connection.state == State::kListen) {
+    left_ports_.push_back({connection.port_space, connection.local.port, now});
+    if (left_ports_.size() > kMostLeftPorts) left_ports_.pop_front();
+  }
   switch (connection.state) {
     case State::kReqSent:
     case State::kMraReqReceived:
@@ -101,11 +106,12 @@ int ConnectionManager::bind(Connection& connection, const Endpoint& local) {
   return error;
 }
 
-int ConnectionManager::listen(Connection& connection) {
+int ConnectionManager::listen(Connection& connection, Instant now) {
   if (connection.state != State::kIdle || !connection.is_bound) return EINVAL;
   if (!ports_.may_listen(connection)) return EADDRINUSE;
   connection.state = State::kListen;
   ++counters_.cm_listens;
+  serve_held_reqs(connection, now);
   return 0;
 }
 
@@ -297,6 +303,7 @@ void ConnectionManager::enter_timewait(Connection& connection, Instant now) {
 }
 
 void ConnectionManager::on_deadline(Instant now) {
+  refuse_held_reqs(now);
   while (Connection* connection = deadlines_.take_due(now)) {
     if (connection->deadline > now) {
       if (connection->deadline != kNever) deadlines_.arm(*connection, connection->deadline);

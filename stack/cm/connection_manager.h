@@ -4,9 +4,10 @@
 // It does no I/O and owns no clock: calls, messages and `now` go in; messages, events and the next deadline come out.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <unordered_map>
@@ -51,7 +52,7 @@ class ConnectionManager {
 
   /// EADDRINUSE, EINVAL if it is bound. Port 0 takes a free one.
   int bind(Connection& connection, const Endpoint& local);
-  int listen(Connection& connection);
+  int listen(Connection& connection, Instant now);
   /// The addresses between which the connection will be: `local` stands for a wildcard, too.
   void set_route(Connection& connection, const IpAddress& local, const Endpoint& remote);
 
@@ -77,12 +78,26 @@ class ConnectionManager {
 
   /// A message came to QP1.
   void on_mad(const MadPath& path, const Mad& message, Instant now);
-  Instant next_deadline() const { return deadlines_.earliest(); }
+  Instant next_deadline() const {
+    return std::min(deadlines_.earliest(), held_reqs_.empty() ? kNever : held_reqs_.front().until);
+  }
   void on_deadline(Instant now);
 
   std::size_t connection_count() const { return connections_.size(); }
 
  private:
+  /// A REQ for a port on which somebody has just stopped to listen, and may be about to listen again.
+  struct HeldReq {
+    MadPath path;
+    Mad message;
+    Instant until;
+  };
+  struct LeftPort {
+    PortSpace space;
+    std::uint16_t port;
+    Instant at;
+  };
+
   // What each message does.
   void on_req(const MadPath& path, const Mad& message, Instant now);
   void on_duplicate_req(Connection& connection, const Mad& message);
@@ -100,7 +115,11 @@ class ConnectionManager {
   template <class Predicate>
   Connection* find_if(Predicate predicate) const;
   Connection* make_passive(Connection& listener, const MadPath& path, const Mad& message);
-  bool check_req(const MadPath& path, const Mad& message, Connection** listener);
+  bool check_req(const MadPath& path, const Mad& message, Instant now, Connection** listener);
+  /// True if the REQ waits for somebody to listen again.
+  bool hold_req(const MadPath& path, const Mad& message, Instant now);
+  void serve_held_reqs(const Connection& listener, Instant now);
+  void refuse_held_reqs(Instant now);
   Connection* find_stale(const MadPath& path, const Mad& message) const;
 
   bool raise(const Event& event);
@@ -128,6 +147,8 @@ class ConnectionManager {
   PortTable ports_;
   DeadlineHeap<Connection> deadlines_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;  ///< by local_id
+  std::deque<HeldReq> held_reqs_;
+  std::deque<LeftPort> left_ports_;
 };
 
 }  // namespace roci::cm

@@ -15,6 +15,10 @@ constexpr std::uint8_t kReqServiceTimeout = 24;
 /// From a REP to the RTU is but a few calls; the peer asks again after 4.096 us x 2^19 (2.1 s).
 constexpr std::uint8_t kRepServiceTimeout = 19;
 
+/// For so long after a program has stopped to listen, a REQ waits for it to begin again.
+constexpr Duration kRelisten = milliseconds(500);
+constexpr std::size_t kMostHeldReqs = 64;
+
 constexpr PrivateDataRoom kReqConsumerData = behind_ip_header(layout::req::kPrivateData);
 constexpr PrivateDataRoom kSidrConsumerData = behind_ip_header(layout::sidr_req::kPrivateData);
 
@@ -98,8 +102,42 @@ Connection* ConnectionManager::find_stale(const MadPath& path, const Mad& messag
   });
 }
 
+/// A program that takes one connection at a time stops to listen in between; its clients may be faster than it.
+bool ConnectionManager::hold_req(const MadPath& path, const Mad& message, Instant now) {
+  const std::uint64_t service_id = message.get64(layout::req::kServiceId);
+  const auto was_left = [&](const LeftPort& left) {
+    return left.space == port_space_of(service_id) && left.port == port_of(service_id) && now - left.at < kRelisten;
+  };
+  if (std::none_of(left_ports_.begin(), left_ports_.end(), was_left)) return false;
+  const auto is_same = [&](const HeldReq& held) { return held.message == message && held.path.remote == path.remote; };
+  if (std::any_of(held_reqs_.begin(), held_reqs_.end(), is_same)) return true;
+  if (held_reqs_.size() == kMostHeldReqs) return false;
+  held_reqs_.push_back({path, message, now + kRelisten});
+  return true;
+}
+
+void ConnectionManager::serve_held_reqs(const Connection& listener, Instant now) {
+  std::deque<HeldReq> held;
+  for (HeldReq& req : held_reqs_) {
+    const std::uint64_t service_id = req.message.get64(layout::req::kServiceId);
+    if (port_space_of(service_id) == listener.port_space && port_of(service_id) == listener.local.port)
+      held.push_back(req);
+  }
+  for (const HeldReq& req : held) {
+    std::erase_if(held_reqs_, [&](const HeldReq& other) { return other.message == req.message; });
+    on_req(req.path, req.message, now);
+  }
+}
+
+void ConnectionManager::refuse_held_reqs(Instant now) {
+  while (!held_reqs_.empty() && held_reqs_.front().until <= now) {
+    send_rej(held_reqs_.front().path, held_reqs_.front().message, RejectReason::kInvalidServiceId, 0);
+    held_reqs_.pop_front();
+  }
+}
+
 /// Refuses what cannot become a connection, and finds who listens.
-bool ConnectionManager::check_req(const MadPath& path, const Mad& message, Connection** listener) {
+bool ConnectionManager::check_req(const MadPath& path, const Mad& message, Instant now, Connection** listener) {
   namespace req = layout::req;
   const auto refuse = [&](RejectReason reason) {
     send_rej(path, message, reason, 0);
@@ -112,7 +150,7 @@ bool ConnectionManager::check_req(const MadPath& path, const Mad& message, Conne
   if (transport != TransportService::kRc && transport != TransportService::kUc)
     return refuse(RejectReason::kInvalidTransportService);
   *listener = ports_.find_listener(port_space_of(service_id), {header.destination_address(), port_of(service_id)});
-  if (*listener == nullptr) return refuse(RejectReason::kInvalidServiceId);
+  if (*listener == nullptr) return !hold_req(path, message, now) && refuse(RejectReason::kInvalidServiceId);
   if (message.gid(req::kPrimaryRemoteGid) != path.local || message.gid(req::kPrimaryLocalGid) != path.remote)
     return refuse(RejectReason::kInvalidPrimaryGid);
   if (const std::uint32_t mtu = message.get(req::kPathMtu); mtu < 1 || mtu > config_.path_mtu)
@@ -135,7 +173,7 @@ void ConnectionManager::on_req(const MadPath& path, const Mad& message, Instant 
     return;
   }
   Connection* listener = nullptr;
-  if (!check_req(path, message, &listener)) return;
+  if (!check_req(path, message, now, &listener)) return;
   Connection& made = *make_passive(*listener, path, message);
   const Event event{.type = EventType::kRequest,
                     .connection = &made,

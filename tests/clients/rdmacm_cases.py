@@ -1,12 +1,13 @@
 """The programs of rdmacm-utils and perftest's -R: servers found by their address on the cable."""
 
+import filecmp
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import tempfile
 import time
-import pathlib
 
 from pair import End
 from tap import check
@@ -96,8 +97,8 @@ class Cases:
     def killed(self):
         """A client that is killed in the middle does not keep the server from serving the next."""
         self.needs("rping")
-        ping = ["rping", "-c", "-a", SERVER_V4, "-S", 1000, "-V"]
-        with CmPair(self.roci, ["rping", "-s", "-P"], [*ping, "-C", 1000000]) as pair:
+        ping = ["rping", "-c", "-a", SERVER_V4, "-V"]
+        with CmPair(self.roci, ["rping", "-s", "-P"], [*ping, "-C", 100000000]) as pair:
             time.sleep(1)
             check(pair.client.process.poll() is None, pair.explain())
             pair.client.signal(signal.SIGKILL)
@@ -107,6 +108,15 @@ class Cases:
                 check(following.wait(self.seconds) == 0, f"{following.text()}\n{pair.explain()}")
             finally:
                 following.end()
+
+    def copied(self):
+        """rcopy, whose server goes on serving."""
+        self.needs("rcopy")
+        with tempfile.TemporaryDirectory() as folder:
+            source, copy = pathlib.Path(folder) / "source", pathlib.Path(folder) / "copy"
+            source.write_bytes(os.urandom(10_000_001))
+            self.client_well(["rcopy"], ["rcopy", source, f"{SERVER_V4}:{copy}"])
+            check(filecmp.cmp(source, copy, shallow=False), "the copy differs")
 
     def all(self):
         for size in (64, 60000) if not self.full else (1, 64, 1000, 4097, 60000):
@@ -136,8 +146,31 @@ class Cases:
             ["cmtime", "-c", 1000], ["cmtime", "-s", SERVER_V4, "-c", 1000])
         yield "rdma_client and rdma_server", lambda: self.both_well(
             ["rdma_server"], ["rdma_client", "-s", SERVER_V4], wanted="end 0")
+        yield from self.rsockets()
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_send_lat", "ib_write_lat", "ib_atomic_bw"):
             yield f"{program} -R", lambda p=program: self.both_well(
                 [p, "-R", "-n", 200], [p, "-R", "-n", 200, SERVER_V4], wanted="#bytes")
         yield "ib_send_bw -R -T", lambda: self.both_well(
             ["ib_send_bw", "-R", "-n", 200, "-T", 96], ["ib_send_bw", "-R", "-n", 200, "-T", 96, SERVER_V4])
+
+    def rsockets(self):
+        some = ["-C", 20, "-I", 20]
+        for kind in "banrv":
+            for size in (64, 10001, 1000000):
+                flags = ["-T", kind, "-S", size, *some]
+                yield (f"rstream -T {kind} -S {size}",
+                       lambda f=flags: self.both_well(
+                           ["rstream", *f], ["rstream", "-s", SERVER_V4, *f], wanted="custom"))
+        if self.full:
+            yield "rstream, its own sizes", lambda: self.both_well(
+                ["rstream", "-S", "all", *some], ["rstream", "-s", SERVER_V4, "-S", "all", *some])
+        yield "rstream over IPv6", lambda: self.both_well(
+            ["rstream", "-b", SERVER_V6, "-S", 10001, *some],
+            ["rstream", "-s", SERVER_V6, "-S", 10001, *some], wanted="custom")
+        yield "rstream: messages and packets lost, doubled, reordered", lambda: self.with_loss(
+            ["rstream", "-T", "v", "-S", 10001, *some], ["rstream", "-s", SERVER_V4, "-T", "v", "-S", 10001, *some])
+        for size in (64, 100000):
+            flags = ["-T", "v", "-S", size, "-C", 10, "-I", 10]
+            yield (f"riostream -S {size}",
+                   lambda f=flags: self.both_well(["riostream", *f], ["riostream", "-s", SERVER_V4, *f]))
+        yield "rcopy, the copy equal", self.copied

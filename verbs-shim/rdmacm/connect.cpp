@@ -83,7 +83,7 @@ ROCI_EXPORT int rdma_listen(rdma_cm_id* base, int backlog) {
       const int error = call->bind(*id.connection, {roci::IpAddress::v4(0), 0});
       if (error != 0) return fail(error);
     }
-    if (const int error = call->listen(*id.connection); error != 0) return fail(error);
+    if (const int error = call->listen(*id.connection, call.now); error != 0) return fail(error);
   }
   describe(id);
   return 0;

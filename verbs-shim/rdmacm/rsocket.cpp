@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "verbs-shim/rdmacm/ids.h"
 
@@ -344,6 +345,14 @@ bool Rsocket::wait(Lock& lock, int flags) {
 
 int Rsocket::shutdown(int how) {
   Lock lock(mutex_);
+  // Of a non-blocking socket too: what was sent is not to be lost.
+  const bool nonblocking = std::exchange(nonblocking_, false);
+  const int result = end_sending(how, lock);
+  nonblocking_ = nonblocking;
+  return result;
+}
+
+int Rsocket::end_sending(int how, Lock& lock) {
   if (state_ != State::kConnected) return state_ == State::kClosed ? 0 : fail(ENOTCONN);
   RsocketControl control = RsocketControl::kDisconnect;
   if (how != SHUT_WR) readable_ = false;
@@ -364,10 +373,7 @@ int Rsocket::shutdown(int how) {
 }
 
 void Rsocket::close() {
-  if (state_ == State::kConnected) {
-    nonblocking_ = false;
-    shutdown(SHUT_RDWR);
-  }
+  if (state_ == State::kConnected) shutdown(SHUT_RDWR);
   if (id_->qp != nullptr) rdma_disconnect(id_);
 }
 

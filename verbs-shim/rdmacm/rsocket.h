@@ -93,6 +93,7 @@ class Rsocket {
   };
 
   int continue_connecting();
+  int end_sending(int how, Lock& lock);
   bool make_endpoint();
   bool make_region(Region* region, std::size_t bytes, int access);
   bool post_receive();

@@ -293,7 +293,9 @@ short Rsocket::ready(short events) {
       if (can_send() || !writable_) result |= POLLOUT;
       break;
     case State::kClosed:
-      result = POLLIN | POLLOUT | (error_ != 0 ? POLLERR : POLLHUP);
+      // What has come before the end is read first.
+      result = POLLIN;
+      if (!has_data()) result |= static_cast<short>(POLLOUT | (error_ != 0 ? POLLERR : POLLHUP));
       break;
     default:
       break;

@@ -131,6 +131,26 @@ TEST(ConnectionManager, nobody_listens__is_told_with_reason_8) {
   EXPECT_EQ(network.events(0)[0].status, 8u);
 }
 
+TEST(ConnectionManager, program_that_listens_again_at_once__finds_those_who_asked_meanwhile) {
+  MadNetwork network;
+  Connection* listener = network.listen();
+  network.manager(1).destroy(*listener, network.now());
+  network.connect();
+  network.run_for(milliseconds(100));
+  EXPECT_TRUE(network.events(0).empty());
+  network.listen();
+  EXPECT_EQ(types_of(network.events(1)), std::vector{EventType::kRequest});
+
+  // But nobody waits for long.
+  MadNetwork other;
+  listener = other.listen();
+  other.manager(1).destroy(*listener, other.now());
+  other.connect();
+  other.run_for(milliseconds(501));
+  ASSERT_EQ(types_of(other.events(0)), std::vector{EventType::kRejected});
+  EXPECT_EQ(other.events(0)[0].status, 8u);
+}
+
 TEST(ConnectionManager, no_room_for_a_request__refuses_it_and_keeps_nothing) {
   MadNetwork network;
   network.listen();
@@ -240,7 +260,7 @@ TEST(ConnectionManager, ids_that_connect_across_each_other__are_two_connections)
   answer_everything(network);
   network.listen();
   Connection* back_listener = network.make_bound(0, PortSpace::kTcp, 7000);
-  ASSERT_EQ(network.manager(0).listen(*back_listener), 0);
+  ASSERT_EQ(network.manager(0).listen(*back_listener, network.now()), 0);
   Connection* client = network.connect();
   Connection* back = network.make_bound(1, PortSpace::kTcp, 0);
   network.manager(1).set_route(*back, network.address(1), {network.address(0), 7000});

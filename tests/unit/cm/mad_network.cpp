@@ -84,7 +84,7 @@ Connection* MadNetwork::make_bound(std::size_t end, PortSpace space, std::uint16
 
 Connection* MadNetwork::listen(PortSpace space) {
   Connection* made = make_bound(1, space, kPort);
-  return manager(1).listen(*made) == 0 ? made : nullptr;
+  return manager(1).listen(*made, now_) == 0 ? made : nullptr;
 }
 
 Connection* MadNetwork::connect(std::span<const std::byte> data, std::uint32_t qpn) {
