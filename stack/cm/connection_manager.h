@@ -30,8 +30,9 @@ struct ManagerConfig {
   std::uint32_t id_block = 0;  ///< top 6 bits of every communication id made here
 };
 
-/// Packets of a path live 4.096 us x 2^18 at most, as Linux assumes of RoCE; the ACK timeout follows from it.
-inline constexpr std::uint8_t kDefaultAckTimeout = 19;
+/// Packets of a path live 4.096 us x 2^16 at most, as Linux assumes of RoCE (before 6.10 it assumed 2^18); the ACK
+/// timeout, 0.5 s, follows from it.
+inline constexpr std::uint8_t kDefaultAckTimeout = 17;
 
 /// Owner: one thread at a time. Calls return an errno value; on error nothing has changed.
 class ConnectionManager {

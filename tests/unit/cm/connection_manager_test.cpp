@@ -84,8 +84,8 @@ TEST(ConnectionManager, connection__is_made_with_three_messages_and_ended_with_t
   EXPECT_EQ(server->state, State::kTimewait);
   using enum CmAttribute;
   EXPECT_EQ(attributes_of(network.sent()), (std::vector{kReq, kRep, kRtu, kDreq, kDrep}));
-  // Packets of the path live 4.096 us x 2^18.
-  network.run_for(ib_time(18));
+  // Packets of the path live half as long as the ACK timeout.
+  network.run_for(ib_time(kDefaultAckTimeout - 1));
   EXPECT_EQ(network.events(0).back().type, EventType::kTimewaitExit);
   EXPECT_EQ(network.events(1).back().type, EventType::kTimewaitExit);
   EXPECT_EQ(client->state, State::kIdle);
