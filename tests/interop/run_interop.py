@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import provoked  # noqa: E402
+import rdmacm_interop  # noqa: E402
 import rig as rig_module  # noqa: E402
 import tap  # noqa: E402
 import wire  # noqa: E402
@@ -275,6 +276,7 @@ def cases(rig):
     yield from cases_without_loss(rig)
     yield from cases_with_faults(rig)
     yield from cases_provoked(rig)
+    yield from rdmacm_interop.cases(rig, CHECK_CAPTURE)
 
 
 def is_wanted(name):
