@@ -341,6 +341,22 @@ bool CablePort::peer_stalled(const Route& route) {
   return std::exchange(peer.stalled_turn, turn) == turn && turn % 2 != 0;
 }
 
+std::uint64_t CablePort::incarnation(const IpAddress& destination, Qpn dest_qpn) {
+  const int found = find_end(destination, dest_qpn);
+  if (found < 0) return 0;
+  const auto end = static_cast<std::uint32_t>(found);
+  const std::uint32_t epoch = file_.end(end).epoch.load(std::memory_order_acquire);
+  return end == self_ || file_.end_is_alive(end) ? epoch : 0;
+}
+
+std::optional<std::uint32_t> CablePort::next_of_host() {
+  for (std::uint32_t end = self_ + 1; end < kMaxEnds; ++end) {
+    const bool is_there = file_.end(end).epoch.load(std::memory_order_acquire) != 0;
+    if (is_there && file_.end(end).mac == mac_) return end;
+  }
+  return std::nullopt;
+}
+
 void CablePort::prepare_wait(bool deep) {
   EndRecord& self = file_.end(self_);
   bell_before_wait_ = self.bell.load(std::memory_order_seq_cst);

@@ -48,6 +48,8 @@ class CablePort : public Port {
   std::size_t tx_reserve(Route& route, std::span<TxSlot> out) override;
   void tx_commit(Route& route, std::span<const std::uint32_t> frame_bytes) override;
   bool peer_stalled(const Route& route) override;
+  std::uint64_t incarnation(const IpAddress& destination, Qpn dest_qpn) override;
+  std::optional<std::uint32_t> next_of_host() override;
   void prepare_wait(bool deep) override;
   bool wait(Duration at_most) override;
   void cancel_wait() override;

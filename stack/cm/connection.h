@@ -38,6 +38,9 @@ struct Connection : DeadlineHook {
   Mad sent;
   std::uint8_t retries_done = 0;
   Instant deadline = kNever;
+  Instant resolve_until{};
+
+  std::uint64_t peer_incarnation = 0;  ///< as the transport tells, when the peer was first heard of
 };
 
 }  // namespace roci::cm

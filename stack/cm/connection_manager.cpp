@@ -10,7 +10,8 @@
 namespace roci::cm {
 namespace {
 
-constexpr std::uint32_t kIdBits = 26;
+constexpr Duration kAddressPeriod = milliseconds(20);
+constexpr Duration kLookPeriod = seconds(1);
 constexpr std::size_t kMostLeftPorts = 64;
 constexpr std::uint8_t kMaxRetries = 15;
 /// The peer is told that an answer may take 4.096 us x 2^20. Asking again earlier does no harm, and makes up for a lost
@@ -35,7 +36,8 @@ ConnectionManager::~ConnectionManager() = default;
 Connection* ConnectionManager::create(PortSpace space, void* user) {
   std::uint32_t id = 0;
   do {
-    id = config_.id_block << kIdBits | (static_cast<std::uint32_t>(entropy_.next()) & ((1u << kIdBits) - 1));
+    id =
+        config_.id_block << kIdBlockShift | (static_cast<std::uint32_t>(entropy_.next()) & ((1u << kIdBlockShift) - 1));
   } while (id == 0 || connections_.contains(id));
   auto made = std::make_unique<Connection>();
   made->port_space = space;
@@ -120,6 +122,69 @@ void ConnectionManager::set_route(Connection& connection, const IpAddress& local
   connection.remote = remote;
 }
 
+int ConnectionManager::resolve(Connection& connection, const IpAddress& local, const Endpoint& remote, Duration timeout,
+                               Instant now) {
+  if (connection.state != State::kIdle || !connection.is_bound) return EINVAL;
+  set_route(connection, local, remote);
+  connection.mad_path = {.local = local, .remote = remote.address};
+  connection.resolve_until = now + timeout;
+  connection.state = State::kResolving;
+  look_for_address(connection, now);
+  return 0;
+}
+
+void ConnectionManager::look_for_address(Connection& connection, Instant now) {
+  const bool found = transport_.incarnation(connection.mad_path) != 0;
+  if (!found && now < connection.resolve_until) return wait_until(connection, now + kAddressPeriod);
+  stop_timer(connection);
+  connection.state = State::kIdle;
+  raise(connection, found ? EventType::kAddressResolved : EventType::kAddressError,
+        found ? 0 : std::uint32_t{EHOSTUNREACH});
+}
+
+void ConnectionManager::start_looking(Instant now) {
+  if (next_look_ == kNever) next_look_ = now + kLookPeriod;
+}
+
+void ConnectionManager::look_for_lost_peers(Instant now) {
+  if (next_look_ > now) return;
+  next_look_ = connections_.empty() ? kNever : now + kLookPeriod;
+  std::vector<Connection*> lost;
+  MadPath looked_at;
+  std::uint64_t incarnation = 0;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->peer_incarnation == 0) continue;
+    const MadPath& path = connection->mad_path;
+    // Most have the same peer.
+    const bool same =
+        path.remote == looked_at.remote && path.remote_id >> kIdBlockShift == looked_at.remote_id >> kIdBlockShift;
+    if (!same) incarnation = transport_.incarnation(path);
+    looked_at = path;
+    if (incarnation != connection->peer_incarnation) lost.push_back(connection.get());
+  }
+  for (Connection* connection : lost) lose_peer(*connection, now);
+}
+
+void ConnectionManager::lose_peer(Connection& connection, Instant now) {
+  connection.peer_incarnation = 0;
+  switch (connection.state) {
+    case State::kEstablished:
+    case State::kDreqSent:
+      enter_timewait(connection, now);
+      return raise(connection, EventType::kDisconnected);
+    case State::kReqReceived:
+    case State::kRepSent:
+    case State::kMraRepReceived:
+    case State::kRepReceived:
+      stop_timer(connection);
+      connection.state = State::kIdle;
+      ++counters_.cm_unreachable;
+      return raise(connection, EventType::kUnreachable, ETIMEDOUT);
+    default:
+      return;
+  }
+}
+
 namespace {
 
 /// The PSN is the connection's own from its start: a QP may be made ready before the parameters are known.
@@ -141,6 +206,7 @@ int ConnectionManager::connect(Connection& connection, const ConnectionParameter
   connection.transaction_id = new_transaction();
   connection.service_id = ip_service_id(static_cast<std::uint16_t>(connection.port_space), connection.remote.port);
   connection.mad_path = {.local = connection.local.address, .remote = connection.remote.address};
+  start_looking(now);
   connection.state = State::kReqSent;
   send_reliably(connection, make_req(connection, config_.ca_guid, data), now);
   return 0;
@@ -303,6 +369,7 @@ void ConnectionManager::enter_timewait(Connection& connection, Instant now) {
 }
 
 void ConnectionManager::on_deadline(Instant now) {
+  look_for_lost_peers(now);
   refuse_held_reqs(now);
   while (Connection* connection = deadlines_.take_due(now)) {
     if (connection->deadline > now) {
@@ -314,6 +381,8 @@ void ConnectionManager::on_deadline(Instant now) {
       stop_timer(*connection);
       raise(*connection, EventType::kTimewaitExit);
       if (connection->user == nullptr) erase(*connection);
+    } else if (connection->state == State::kResolving) {
+      look_for_address(*connection, now);
     } else if (connection->retries_done < kMaxRetries) {
       retry(*connection, now);
     } else {

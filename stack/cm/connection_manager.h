@@ -57,6 +57,9 @@ class ConnectionManager {
   /// The addresses between which the connection will be: `local` stands for a wildcard, too.
   void set_route(Connection& connection, const IpAddress& local, const Endpoint& remote);
 
+  /// As set_route(), with kAddressResolved as soon as somebody has the remote address, or kAddressError.
+  int resolve(Connection& connection, const IpAddress& local, const Endpoint& remote, Duration timeout, Instant now);
+
   /// Sends a REQ to `connection.remote`; `connection.local` is bound. At most 56 bytes of private data.
   int connect(Connection& connection, const ConnectionParameters& own, const PathParameters& path,
               std::span<const std::byte> private_data, Instant now);
@@ -80,7 +83,7 @@ class ConnectionManager {
   /// A message came to QP1.
   void on_mad(const MadPath& path, const Mad& message, Instant now);
   Instant next_deadline() const {
-    return std::min(deadlines_.earliest(), held_reqs_.empty() ? kNever : held_reqs_.front().until);
+    return std::min({deadlines_.earliest(), next_look_, held_reqs_.empty() ? kNever : held_reqs_.front().until});
   }
   void on_deadline(Instant now);
 
@@ -134,6 +137,11 @@ class ConnectionManager {
   void wait_until(Connection& connection, Instant at);
   void stop_timer(Connection& connection);
   void retry(Connection& connection, Instant now);
+  void look_for_address(Connection& connection, Instant now);
+  void start_looking(Instant now);
+  /// Peers may go without a word; where the link knows, their connections end.
+  void look_for_lost_peers(Instant now);
+  void lose_peer(Connection& connection, Instant now);
   void give_up(Connection& connection, Instant now);
   void enter_timewait(Connection& connection, Instant now);
   void start_dreq(Connection& connection, Instant now);
@@ -150,6 +158,7 @@ class ConnectionManager {
   std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;  ///< by local_id
   std::deque<HeldReq> held_reqs_;
   std::deque<LeftPort> left_ports_;
+  Instant next_look_ = kNever;  ///< for peers that are gone
 };
 
 }  // namespace roci::cm

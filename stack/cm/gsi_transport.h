@@ -22,8 +22,11 @@ class GsiTransport : public MadTransport, public MadReceiver {
   }
 
   void send(const MadPath& path, const Mad& message) override {
-    constexpr unsigned kIdBits = 26;
-    gsi_.send(path.local, path.remote, path.remote_id >> kIdBits, message);
+    gsi_.send(path.local, path.remote, block_of(path), message);
+  }
+  std::uint64_t incarnation(const MadPath& path) override { return gsi_.incarnation(path.remote, block_of(path)); }
+  bool pass_on(const MadPath& path, const Mad& message) override {
+    return gsi_.pass_on(path.local, path.remote, message);
   }
   void on_mad(const IpAddress& local, const IpAddress& remote, const Mad& message, Instant now) override {
     manager_->on_mad({.local = local, .remote = remote}, message, now);
@@ -32,6 +35,8 @@ class GsiTransport : public MadTransport, public MadReceiver {
   void on_deadline(Instant now) override { manager_->on_deadline(now); }
 
  private:
+  static std::uint32_t block_of(const MadPath& path) { return path.remote_id >> kIdBlockShift; }
+
   Gsi& gsi_;
   ConnectionManager* manager_ = nullptr;
 };

@@ -23,6 +23,10 @@ class MadTransport {
   virtual ~MadTransport() = default;
   /// Sends once, without a promise that it arrives. The message is copied.
   virtual void send(const MadPath& path, const Mad& message) = 0;
+  /// A number for the life of the process at the other end; 0 if there is none, always 1 if that cannot be known.
+  virtual std::uint64_t incarnation(const MadPath&) { return 1; }
+  /// The message is for none here: gives it to the next process of this host. False if there is none.
+  virtual bool pass_on(const MadPath&, const Mad&) { return false; }
 };
 
 }  // namespace roci::cm

@@ -150,6 +150,7 @@ bool ConnectionManager::check_req(const MadPath& path, const Mad& message, Insta
   if (transport != TransportService::kRc && transport != TransportService::kUc)
     return refuse(RejectReason::kInvalidTransportService);
   *listener = ports_.find_listener(port_space_of(service_id), {header.destination_address(), port_of(service_id)});
+  if (*listener == nullptr && transport_.pass_on(path, message)) return false;
   if (*listener == nullptr) return !hold_req(path, message, now) && refuse(RejectReason::kInvalidServiceId);
   if (message.gid(req::kPrimaryRemoteGid) != path.local || message.gid(req::kPrimaryLocalGid) != path.remote)
     return refuse(RejectReason::kInvalidPrimaryGid);
@@ -175,6 +176,7 @@ void ConnectionManager::on_req(const MadPath& path, const Mad& message, Instant 
   Connection* listener = nullptr;
   if (!check_req(path, message, now, &listener)) return;
   Connection& made = *make_passive(*listener, path, message);
+  start_looking(now);
   const Event event{.type = EventType::kRequest,
                     .connection = &made,
                     .listener = listener,
@@ -197,6 +199,7 @@ Connection* ConnectionManager::make_passive(Connection& listener, const MadPath&
   made->transaction_id = message.get64(mad::kTransactionId);
   made->service_id = message.get64(req::kServiceId);
   made->mad_path = {.local = path.local, .remote = path.remote, .remote_id = made->remote_id};
+  made->peer_incarnation = transport_.incarnation(made->mad_path);
   made->peer = parameters_of_req(message);
   // Until the program says otherwise, this side does what the peer asks for.
   made->own.responder_resources = made->peer.responder_resources;
@@ -252,6 +255,7 @@ void ConnectionManager::on_rep(const MadPath& path, const Mad& message) {
   connection->remote_id = message.get(layout::kLocalId);
   connection->mad_path.remote_id = connection->remote_id;
   connection->remote_guid = message.get64(layout::rep::kLocalCaGuid);
+  connection->peer_incarnation = transport_.incarnation(connection->mad_path);
   connection->peer = parameters_of_rep(message);
   connection->own.responder_resources = connection->peer.responder_resources;
   connection->own.initiator_depth = connection->peer.initiator_depth;
@@ -396,6 +400,7 @@ void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message) {
   if (is_ip_service_id(refused.service_id) && good_header(header))
     listener = ports_.find_listener(port_space_of(refused.service_id),
                                     {header.destination_address(), port_of(refused.service_id)});
+  if (listener == nullptr && transport_.pass_on(path, message)) return;
   if (listener == nullptr) return send(refused, make_sidr_rep(refused, SidrStatus::kUnsupported, {}));
 
   Connection& made = *create(listener->port_space, nullptr);

@@ -13,6 +13,7 @@ namespace roci::cm {
 /// IBTA 12.9.5 and 12.9.6, with one state for each message that is waited for.
 enum class State : std::uint8_t {
   kIdle,
+  kResolving,  ///< the peer's address is looked for
   kListen,
   kReqSent,
   kMraReqReceived,  ///< the peer needs longer to answer the REQ
@@ -76,11 +77,16 @@ struct PathParameters {
   bool is_unreliable = false;  ///< between UC QPs
 };
 
+/// The top 6 bits of a communication id are those of its process's QPNs.
+inline constexpr unsigned kIdBlockShift = 26;
+
 struct Connection;
 
 enum class EventType : std::uint8_t {
-  kRequest,  ///< `connection` is new, made for this request
-  kReply,    ///< a REP has come: establish() or reject() is next
+  kAddressResolved,
+  kAddressError,  ///< nobody has it; status: EHOSTUNREACH
+  kRequest,       ///< `connection` is new, made for this request
+  kReply,         ///< a REP has come: establish() or reject() is next
   kEstablished,
   kRejected,      ///< status: RejectReason
   kUnreachable,   ///< no answer; status: ETIMEDOUT

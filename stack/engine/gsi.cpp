@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace roci {
 namespace {
@@ -51,6 +52,16 @@ void Gsi::send(const IpAddress& local, const IpAddress& remote, std::uint32_t re
     return;
   }
   queue_.push_back({way, message});
+}
+
+bool Gsi::pass_on(const IpAddress& local, const IpAddress& remote, const Mad& message) {
+  const std::optional<std::uint32_t> next = port_.next_of_host();
+  if (next.has_value()) send(remote, local, *next, message);
+  return next.has_value();
+}
+
+std::uint64_t Gsi::incarnation(const IpAddress& remote, std::uint32_t remote_qpn_block) {
+  return port_.incarnation(remote, Qpn{remote_qpn_block << kQpnBlockShift | kGsiQpn});
 }
 
 std::uint32_t Gsi::build(const Queued& queued, std::byte* frame) {

@@ -40,6 +40,11 @@ class Gsi {
   /// Queues `message`; the next turn sends it. `remote_qpn_block` are the top 6 bits of the QPNs of the process that it
   /// is for, where several share an address.
   void send(const IpAddress& local, const IpAddress& remote, std::uint32_t remote_qpn_block, const Mad& message);
+  /// Sends a message that came here, and is for another process of this host, on to the next of them; its sender stays
+  /// who it was. False if this is the last.
+  bool pass_on(const IpAddress& local, const IpAddress& remote, const Mad& message);
+  /// As Port::incarnation().
+  std::uint64_t incarnation(const IpAddress& remote, std::uint32_t remote_qpn_block);
   /// A packet came whose destination is QPN 1.
   void on_packet(const Inbound& in);
   /// Sends what is queued, as far as the link has room. Returns the frames sent.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -88,6 +89,12 @@ class Port : public RouteSource {
   /// acknowledgement cannot come yet. False where the link cannot know.
   virtual bool peer_stalled(const Route& route) = 0;
 
+  /// A number for the life of the process behind `destination` and `dest_qpn`: another process in its place has
+  /// another, and 0 says that there is none. Always 1 where the link cannot know.
+  virtual std::uint64_t incarnation(const IpAddress&, Qpn) { return 1; }
+  /// The QPN block of the next process that has this port's addresses, too. None behind the last.
+  virtual std::optional<std::uint32_t> next_of_host() { return std::nullopt; }
+
   // The background thread, without the baton. It says that it is about to sleep, turns the worker once more, for what
   // arrived unheard before, and then sleeps.
   /// From now on wake() and peers end the wait() that follows. `deep` tells the peers that nobody turns this worker, so
@@ -129,6 +136,10 @@ class PortDecorator : public Port {
   Instant next_deadline() const override { return inner_->next_deadline(); }
   bool take_change() override { return inner_->take_change(); }
   bool peer_stalled(const Route& route) override { return inner_->peer_stalled(route); }
+  std::uint64_t incarnation(const IpAddress& destination, Qpn dest_qpn) override {
+    return inner_->incarnation(destination, dest_qpn);
+  }
+  std::optional<std::uint32_t> next_of_host() override { return inner_->next_of_host(); }
   void prepare_wait(bool deep) override { inner_->prepare_wait(deep); }
   bool wait(Duration at_most) override { return inner_->wait(at_most); }
   void cancel_wait() override { inner_->cancel_wait(); }

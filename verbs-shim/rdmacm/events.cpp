@@ -28,6 +28,10 @@ void describe_peer(const cm::Event& event, CmEvent* to) {
 
 rdma_cm_event_type type_of(const cm::Event& event) {
   switch (event.type) {
+    case cm::EventType::kAddressResolved:
+      return RDMA_CM_EVENT_ADDR_RESOLVED;
+    case cm::EventType::kAddressError:
+      return RDMA_CM_EVENT_ADDR_ERROR;
     case cm::EventType::kRequest:
       return RDMA_CM_EVENT_CONNECT_REQUEST;
     case cm::EventType::kReply:
@@ -50,7 +54,8 @@ rdma_cm_event_type type_of(const cm::Event& event) {
 
 /// What a peer says is a positive number, what this side found out a negative errno value.
 int status_of(const cm::Event& event) {
-  const bool own = event.type == cm::EventType::kUnreachable || event.type == cm::EventType::kDisconnected;
+  const bool own = event.type == cm::EventType::kUnreachable || event.type == cm::EventType::kDisconnected ||
+                   event.type == cm::EventType::kAddressError;
   return own ? -static_cast<int>(event.status) : static_cast<int>(event.status);
 }
 

@@ -40,7 +40,7 @@ int bind(CmId& id, cm::Endpoint local) {
 }
 
 /// Chooses both ends' addresses: the path is then known, since on IP the link does the routing.
-int resolve(CmId& id, const sockaddr* source, const sockaddr* destination) {
+int resolve(CmId& id, const sockaddr* source, const sockaddr* destination, int timeout_ms) {
   cm::Endpoint to;
   if (destination == nullptr || !read_address(destination, &to)) return EAFNOSUPPORT;
   cm::Connection& connection = *id.connection;
@@ -55,8 +55,7 @@ int resolve(CmId& id, const sockaddr* source, const sockaddr* destination) {
   if (cm::is_wildcard(local) && !choose_local(id, to.address, true, &local)) return ENETUNREACH;
   if (local.is_v4() != to.address.is_v4()) return EINVAL;
   LiveDevice::CmCall call(live_of(*id.device));
-  call->set_route(connection, local, to);
-  return 0;
+  return call->resolve(connection, local, to, milliseconds(std::max(timeout_ms, 0)), call.now);
 }
 
 void describe_path(CmId& id) {
@@ -174,11 +173,10 @@ ROCI_EXPORT int rdma_bind_addr(rdma_cm_id* base, sockaddr* addr) {
   return 0;
 }
 
-ROCI_EXPORT int rdma_resolve_addr(rdma_cm_id* base, sockaddr* source, sockaddr* destination, int) {
+ROCI_EXPORT int rdma_resolve_addr(rdma_cm_id* base, sockaddr* source, sockaddr* destination, int timeout_ms) {
   CmId& id = *from(base);
-  if (const int error = resolve(id, source, destination); error != 0) return fail(error);
+  if (const int error = resolve(id, source, destination, timeout_ms); error != 0) return fail(error);
   describe(id);
-  raise_event(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
   return complete(id);
 }
 

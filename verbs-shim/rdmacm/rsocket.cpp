@@ -158,9 +158,14 @@ int Rsocket::connect(const sockaddr* address) {
   const Lock lock(mutex_);
   if (state_ == State::kConnecting) return continue_connecting();
   if (state_ != State::kNew && state_ != State::kBound) return fail(EISCONN);
-  if (rdma_resolve_addr(id_, nullptr, const_cast<sockaddr*>(address), kResolveMilliseconds) != 0 ||
-      rdma_resolve_route(id_, kResolveMilliseconds) != 0)
-    return -1;
+  // Only the connection itself is waited for later.
+  set_fd_nonblocking(fd(), false);
+  const bool is_resolved =
+      rdma_resolve_addr(id_, nullptr, const_cast<sockaddr*>(address), kResolveMilliseconds) == 0 &&
+      rdma_resolve_route(id_, kResolveMilliseconds) == 0;
+  const int resolve_error = errno;
+  set_fd_nonblocking(fd(), nonblocking_);
+  if (!is_resolved) return fail(resolve_error);
   if (!make_endpoint()) return -1;
   std::array<std::byte, RsocketHello::kSize> data;
   hello().write(data.data());

@@ -288,6 +288,40 @@ TEST(ConnectionManager, peer_that_has_forgotten_a_connection__is_told_that_its_q
   EXPECT_EQ(network.events(1).back().type, EventType::kDisconnected);
 }
 
+TEST(ConnectionManager, peer_that_goes_without_a_word__is_missed_where_the_link_knows) {
+  MadNetwork network;
+  answer_everything(network);
+  network.listen();
+  Connection* client = network.connect();
+  network.run_for(milliseconds(1));
+  ASSERT_EQ(client->state, State::kEstablished);
+  network.set_incarnation(2);
+  network.run_for(seconds(1));
+  EXPECT_EQ(types_of(network.events(0)), (std::vector{EventType::kReply, EventType::kDisconnected}));
+  EXPECT_EQ(network.count_sent(CmAttribute::kDreq), 0u);
+}
+
+TEST(ConnectionManager, address__is_looked_for_until_somebody_has_it) {
+  MadNetwork network;
+  network.set_incarnation(0);
+  Connection* id = network.make_bound(0, PortSpace::kTcp, 0);
+  const auto resolve = [&] {
+    return network.manager(0).resolve(*id, network.address(0), {network.address(1), 7000}, seconds(2), network.now());
+  };
+  ASSERT_EQ(resolve(), 0);
+  EXPECT_EQ(resolve(), EINVAL);
+  network.run_for(milliseconds(1900));
+  EXPECT_TRUE(network.events(0).empty());
+  network.run_for(milliseconds(200));
+  ASSERT_EQ(types_of(network.events(0)), std::vector{EventType::kAddressError});
+  EXPECT_EQ(network.events(0)[0].status, static_cast<std::uint32_t>(EHOSTUNREACH));
+  ASSERT_EQ(resolve(), 0);
+  network.run_for(seconds(1));
+  network.set_incarnation(1);
+  network.run_for(milliseconds(20));
+  EXPECT_EQ(network.events(0).back().type, EventType::kAddressResolved);
+}
+
 TEST(ConnectionManager, destroying_an_id__says_goodbye_as_its_state_asks_for) {
   MadNetwork network;
   network.listen();

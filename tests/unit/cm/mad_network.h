@@ -51,6 +51,8 @@ class MadNetwork {
   void set_fate(Fate fate) { fate_ = std::move(fate); }
   /// Requests that end 1 has room for.
   void set_backlog(std::size_t backlog) { ends_[1].backlog = backlog; }
+  /// Of either end, as the other is told: 0 for one that is not there.
+  void set_incarnation(std::uint64_t incarnation) { incarnation_ = incarnation; }
   /// All messages that were sent, in order.
   const std::vector<Mad>& sent() const { return sent_; }
   std::size_t count_sent(CmAttribute attribute) const;
@@ -72,6 +74,7 @@ class MadNetwork {
    public:
     End(MadNetwork& network, std::size_t index, std::uint64_t seed);
     void send(const MadPath& path, const Mad& message) override { network_.send(path, message); }
+    std::uint64_t incarnation(const MadPath&) override { return network_.incarnation_; }
     bool on_cm_event(const Event& event) override;
 
     std::vector<SeenEvent> events;
@@ -95,6 +98,7 @@ class MadNetwork {
   Instant next() const;
 
   Instant now_{};
+  std::uint64_t incarnation_ = 1;
   Fate fate_;
   std::vector<Mad> sent_;
   std::multimap<Instant, Message> under_way_;
