@@ -39,6 +39,7 @@ struct Connection : DeadlineHook {
   std::uint8_t retries_done = 0;
   Instant deadline = kNever;
   Instant resolve_until{};
+  Instant asked_at{};  ///< when the REQ was sent first
 
   std::uint64_t peer_incarnation = 0;  ///< as the transport tells, when the peer was first heard of
 };

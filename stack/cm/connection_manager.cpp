@@ -207,6 +207,7 @@ int ConnectionManager::connect(Connection& connection, const ConnectionParameter
   connection.service_id = ip_service_id(static_cast<std::uint16_t>(connection.port_space), connection.remote.port);
   connection.mad_path = {.local = connection.local.address, .remote = connection.remote.address};
   start_looking(now);
+  connection.asked_at = now;
   connection.state = State::kReqSent;
   send_reliably(connection, make_req(connection, config_.ca_guid, data), now);
   return 0;

@@ -102,10 +102,17 @@ class ConnectionManager {
     Instant at;
   };
 
+  /// A service that has answered.
+  struct ReachedService {
+    IpAddress remote;
+    std::uint64_t service_id;
+    Instant at;
+  };
+
   // What each message does.
   void on_req(const MadPath& path, const Mad& message, Instant now);
   void on_duplicate_req(Connection& connection, const Mad& message);
-  void on_rep(const MadPath& path, const Mad& message);
+  void on_rep(const MadPath& path, const Mad& message, Instant now);
   void on_rtu(Connection& connection);
   void on_mra(Connection& connection, const Mad& message, Instant now);
   void on_rej(const MadPath& path, const Mad& message, Instant now);
@@ -120,6 +127,8 @@ class ConnectionManager {
   Connection* find_if(Predicate predicate) const;
   Connection* make_passive(Connection& listener, const MadPath& path, const Mad& message);
   bool check_req(const MadPath& path, const Mad& message, Instant now, Connection** listener);
+  /// True if nobody listens now where somebody did, and may again.
+  bool may_listen_again(const Connection& connection, Instant now) const;
   /// True if the REQ waits for somebody to listen again.
   bool hold_req(const MadPath& path, const Mad& message, Instant now);
   void serve_held_reqs(const Connection& listener, Instant now);
@@ -158,6 +167,7 @@ class ConnectionManager {
   std::unordered_map<std::uint32_t, std::unique_ptr<Connection>> connections_;  ///< by local_id
   std::deque<HeldReq> held_reqs_;
   std::deque<LeftPort> left_ports_;
+  std::deque<ReachedService> reached_services_;
   Instant next_look_ = kNever;  ///< for peers that are gone
 };
 

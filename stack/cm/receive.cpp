@@ -18,6 +18,10 @@ constexpr std::uint8_t kRepServiceTimeout = 19;
 /// For so long after a program has stopped to listen, a REQ waits for it to begin again.
 constexpr Duration kRelisten = milliseconds(500);
 constexpr std::size_t kMostHeldReqs = 64;
+/// And for so long such a program's clients ask again, if its side refuses them.
+constexpr Duration kAskAgain = seconds(2);
+constexpr Duration kReachedLately = seconds(20);
+constexpr std::size_t kMostReachedServices = 64;
 
 constexpr PrivateDataRoom kReqConsumerData = behind_ip_header(layout::req::kPrivateData);
 constexpr PrivateDataRoom kSidrConsumerData = behind_ip_header(layout::sidr_req::kPrivateData);
@@ -40,7 +44,7 @@ void ConnectionManager::on_mad(const MadPath& path, const Mad& message, Instant 
     case CmAttribute::kReq:
       return on_req(path, message, now);
     case CmAttribute::kRep:
-      return on_rep(path, message);
+      return on_rep(path, message, now);
     case CmAttribute::kRtu:
       if (Connection* found = connection()) on_rtu(*found);
       return;
@@ -229,7 +233,7 @@ void ConnectionManager::on_duplicate_req(Connection& connection, const Mad& mess
   }
 }
 
-void ConnectionManager::on_rep(const MadPath& path, const Mad& message) {
+void ConnectionManager::on_rep(const MadPath& path, const Mad& message, Instant now) {
   Connection* connection = find(message.get(layout::kRemoteId), path);
   if (connection == nullptr || !connection->is_active) {
     return send_rej(path, message, RejectReason::kInvalidCommunicationId, message.get(layout::kRemoteId));
@@ -252,6 +256,8 @@ void ConnectionManager::on_rep(const MadPath& path, const Mad& message) {
   }
   stop_timer(*connection);
   connection->state = State::kRepReceived;
+  reached_services_.push_back({connection->remote.address, connection->service_id, now});
+  if (reached_services_.size() > kMostReachedServices) reached_services_.pop_front();
   connection->remote_id = message.get(layout::kLocalId);
   connection->mad_path.remote_id = connection->remote_id;
   connection->remote_guid = message.get64(layout::rep::kLocalCaGuid);
@@ -289,6 +295,14 @@ void ConnectionManager::on_mra(Connection& connection, const Mad& message, Insta
   wait_until(connection, now + nanoseconds(std::int64_t{4096} << exponent));
 }
 
+bool ConnectionManager::may_listen_again(const Connection& connection, Instant now) const {
+  if (connection.state != State::kReqSent || now - connection.asked_at >= kAskAgain) return false;
+  return std::any_of(reached_services_.begin(), reached_services_.end(), [&](const ReachedService& reached) {
+    return reached.remote == connection.remote.address && reached.service_id == connection.service_id &&
+           now - reached.at < kReachedLately;
+  });
+}
+
 void ConnectionManager::on_rej(const MadPath& path, const Mad& message, Instant now) {
   const std::uint32_t remote_id = message.get(layout::kLocalId);
   const auto reason = static_cast<RejectReason>(message.get(layout::rej::kReason));
@@ -301,6 +315,8 @@ void ConnectionManager::on_rej(const MadPath& path, const Mad& message, Instant 
               other.state == State::kMraRepReceived);
     });
   if (connection == nullptr) return;
+  // The timer of the REQ sends it again.
+  if (reason == RejectReason::kInvalidServiceId && may_listen_again(*connection, now)) return;
   switch (connection->state) {
     case State::kReqSent:
     case State::kMraReqReceived:

@@ -151,6 +151,22 @@ TEST(ConnectionManager, program_that_listens_again_at_once__finds_those_who_aske
   EXPECT_EQ(other.events(0)[0].status, 8u);
 }
 
+TEST(ConnectionManager, service_that_answered_lately__is_asked_again_when_nobody_listens) {
+  MadNetwork network;
+  answer_everything(network);
+  Connection* listener = network.listen();
+  network.connect();
+  network.run_for(milliseconds(1));
+  network.manager(1).destroy(*listener, network.now());
+  network.run_for(seconds(1));
+  network.connect({}, 0x112);
+  network.run_for(seconds(1));
+  EXPECT_EQ(types_of(network.events(0)), kActiveLife);
+  network.listen();
+  network.run_for(seconds(1));
+  EXPECT_EQ(types_of(network.events(0)), (std::vector{EventType::kReply, EventType::kReply}));
+}
+
 TEST(ConnectionManager, no_room_for_a_request__refuses_it_and_keeps_nothing) {
   MadNetwork network;
   network.listen();
