@@ -55,6 +55,9 @@ int resolve(CmId& id, const sockaddr* source, const sockaddr* destination, int t
   if (cm::is_wildcard(local) && !choose_local(id, to.address, true, &local)) return ENETUNREACH;
   if (local.is_v4() != to.address.is_v4()) return EINVAL;
   LiveDevice::CmCall call(live_of(*id.device));
+  // Another thread may get the event before this call returns.
+  call->set_route(connection, local, to);
+  describe(id);
   return call->resolve(connection, local, to, milliseconds(std::max(timeout_ms, 0)), call.now);
 }
 
@@ -176,7 +179,6 @@ ROCI_EXPORT int rdma_bind_addr(rdma_cm_id* base, sockaddr* addr) {
 ROCI_EXPORT int rdma_resolve_addr(rdma_cm_id* base, sockaddr* source, sockaddr* destination, int timeout_ms) {
   CmId& id = *from(base);
   if (const int error = resolve(id, source, destination, timeout_ms); error != 0) return fail(error);
-  describe(id);
   return complete(id);
 }
 
