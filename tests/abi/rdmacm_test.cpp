@@ -337,6 +337,14 @@ TEST_F(RdmaCm, addresses_and_ports__are_taken_once) {
   EXPECT_EQ(errno, EADDRNOTAVAIL);
 }
 
+TEST_F(RdmaCm, address_of_nobody__is_an_error_when_the_time_is_over) {
+  const Id id = make_id();
+  sockaddr_storage address = own_address(AF_INET, 7000);
+  reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr = htonl(0xc613'0101);  // 198.19.1.1
+  ASSERT_EQ(rdma_resolve_addr(id.get(), nullptr, plain(address), 50), 0);
+  expect(RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
+}
+
 TEST_F(RdmaCm, device__is_known_once_the_address_is_not_a_wildcard) {
   const Id listener = listen();
   EXPECT_EQ(listener->verbs, nullptr);

@@ -109,6 +109,44 @@ class Cases:
             finally:
                 following.end()
 
+    def missed(self):
+        """The server of a client that is killed hears of it, though nobody says so."""
+        self.needs("rping")
+        endless = ["-C", 100000000]
+        with CmPair(self.roci, ["rping", "-s", *endless], ["rping", "-c", "-a", SERVER_V4, *endless]) as pair:
+            time.sleep(1)
+            check(pair.client.process.poll() is None, pair.explain())
+            pair.client.signal(signal.SIGKILL)
+            check(pair.server.wait(self.seconds) is not None, pair.explain())
+            check("server DISCONNECT EVENT" in pair.server.text(), pair.explain())
+
+    def nobody(self):
+        """An address that nobody has."""
+        self.needs("rping")
+        end = End(self.roci, f"cable:test.{os.getpid()}.cm.nobody", ["rping", "-c", "-a", "198.18.9.1", "-C", 1])
+        try:
+            check(end.wait(self.seconds) not in (0, None), end.text())
+            check("RDMA_CM_EVENT_ADDR_ERROR, error -113" in end.text(), end.text())
+        finally:
+            end.end()
+
+    def one_host(self):
+        """Three processes with one address, of which each listens on a port of its own, and a client of all."""
+        self.needs("rping")
+        link = f"cable:test.{os.getpid()}.cm.host"
+        ends = [End(self.roci, link, ["rping", "-s", "-p", 7000 + i, "-C", 10], ["--host", "alpha"]) for i in range(3)]
+        try:
+            for i in (2, 0, 1):
+                with_retry = f"until rping -c -a {SERVER_V4} -p {7000 + i} -C 10 -V; do sleep 0.2; done"
+                client = End(self.roci, link, ["sh", "-c", with_retry], ["--host", "beta"])
+                ends.append(client)
+                check(client.wait(self.seconds) == 0, client.text())
+            for end in ends:
+                check(end.wait(self.seconds) == 0, end.text())
+        finally:
+            for end in ends:
+                end.end()
+
     def copied(self):
         """rcopy, whose server goes on serving."""
         self.needs("rcopy")
@@ -132,6 +170,9 @@ class Cases:
         yield "rping: messages and packets lost, doubled, reordered", lambda: self.with_loss(
             ["rping", "-s", "-C", 10], ["rping", "-c", "-a", SERVER_V4, "-C", 10, "-V"])
         yield "rping where nobody listens", self.refused
+        yield "rping of an address that nobody has", self.nobody
+        yield "rping of three processes of one host", self.one_host
+        yield "rping, the server of a client that is killed", self.missed
         yield "rping, killed in the middle", self.killed
         for flags in ([], ["-m"], ["-c", 100], ["-t", 8]):
             yield (f"ucmatose {' '.join(map(str, flags))}".strip(),
@@ -146,6 +187,11 @@ class Cases:
             ["cmtime", "-c", 1000], ["cmtime", "-s", SERVER_V4, "-c", 1000])
         yield "rdma_client and rdma_server", lambda: self.both_well(
             ["rdma_server"], ["rdma_client", "-s", SERVER_V4], wanted="end 0")
+        for address in (SERVER_V4, SERVER_V6):
+            yield f"udaddy of {address}", lambda a=address: self.both_well(
+                ["udaddy", "-b", a, "-c", 5], ["udaddy", "-s", a, "-c", 5], wanted="return status 0")
+        yield "ib_send_bw -R -c UD", lambda: self.both_well(
+            ["ib_send_bw", "-R", "-c", "UD", "-n", 200], ["ib_send_bw", "-R", "-c", "UD", "-n", 200, SERVER_V4])
         yield from self.rsockets()
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_send_lat", "ib_write_lat", "ib_atomic_bw"):
             yield f"{program} -R", lambda p=program: self.both_well(

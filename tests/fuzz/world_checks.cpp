@@ -20,10 +20,10 @@ std::uint64_t dropped_before_packet(const Counters& c) {
          c.rx_pause_ignored + c.rx_truncated;
 }
 
-/// Packets that the worker or the QP's door turned away.
+/// Packets that the worker or the QP's door turned away; there is nobody behind QP1.
 std::uint64_t dropped_at_door(const Counters& c) {
   return c.rp_cnp_ignored + c.rx_bad_pkey + c.rx_unknown_qp + c.rx_unknown_opcode + c.rx_qp_not_ready +
-         c.rx_wrong_source + c.rx_wrong_destination;
+         c.rx_wrong_source + c.rx_wrong_destination + c.rx_mads_dropped;
 }
 
 std::uint64_t refused(const Counters& c) {

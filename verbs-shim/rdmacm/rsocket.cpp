@@ -160,9 +160,8 @@ int Rsocket::connect(const sockaddr* address) {
   if (state_ != State::kNew && state_ != State::kBound) return fail(EISCONN);
   // Only the connection itself is waited for later.
   set_fd_nonblocking(fd(), false);
-  const bool is_resolved =
-      rdma_resolve_addr(id_, nullptr, const_cast<sockaddr*>(address), kResolveMilliseconds) == 0 &&
-      rdma_resolve_route(id_, kResolveMilliseconds) == 0;
+  const bool is_resolved = rdma_resolve_addr(id_, nullptr, const_cast<sockaddr*>(address), kResolveMilliseconds) == 0 &&
+                           rdma_resolve_route(id_, kResolveMilliseconds) == 0;
   const int resolve_error = errno;
   set_fd_nonblocking(fd(), nonblocking_);
   if (!is_resolved) return fail(resolve_error);
@@ -235,6 +234,7 @@ void Rsocket::poll_cq() {
     for (int i = 0; i < count; ++i) {
       const ibv_wc& wc = completions[static_cast<std::size_t>(i)];
       const bool is_receive = (wc.wr_id & kReceiveWr) != 0;
+      ++completions_;
       if (wc.status != IBV_WC_SUCCESS) {
         if (!is_receive && state_ == State::kConnected) fail_with(EIO);
         continue;
@@ -324,15 +324,11 @@ bool Rsocket::wait(Lock& lock, int flags) {
   void* context = nullptr;
   while (ibv_get_cq_event(id_->recv_cq_channel, &cq, &context) == 0) ibv_ack_cq_events(cq, 1);
   ibv_req_notify_cq(id_->recv_cq, 0);
-  const std::size_t before = messages_.size();
-  const std::uint32_t sends_before = sends_free_;
-  const std::uint16_t allowed_before = messages_allowed_;
+  const std::uint64_t before = completions_;
   const State state_before = state_;
   poll_cq();
   send_credits_if_due();
-  if (messages_.size() != before || sends_free_ != sends_before || messages_allowed_ != allowed_before ||
-      state_ != state_before)
-    return true;
+  if (completions_ != before || state_ != state_before) return true;
   is_waiting_ = true;
   std::array<pollfd, 2> fds{pollfd{id_->recv_cq_channel->fd, POLLIN, 0}, pollfd{fd(), POLLIN, 0}};
   lock.unlock();

@@ -135,7 +135,8 @@ class Rsocket {
 
   std::mutex mutex_;
   std::condition_variable happened_;
-  bool is_waiting_ = false;  ///< a thread sleeps on the descriptors for all
+  std::uint64_t completions_ = 0;  ///< seen so far: whoever waits looks again when there are more
+  bool is_waiting_ = false;        ///< a thread sleeps on the descriptors for all
 
   // What the peer writes to: tables, then the receive buffer.
   Region tables_;

@@ -133,9 +133,7 @@ ssize_t Rsocket::receive(std::span<const iovec> data, int flags) {
       poll_cq();
       send_credits_if_due();
       if (peeks ? peek_message < messages_.size() : has_data()) continue;
-      if (!readable_ || peeks) {
-        if (!peeks || done != 0 || !readable_) break;
-      }
+      if (!readable_ || (peeks && done != 0)) break;
       if (!wait(lock, flags)) {
         if (done != 0) break;
         return -1;

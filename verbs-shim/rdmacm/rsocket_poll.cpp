@@ -20,19 +20,6 @@ class Polled {
       if (fds[i].fd >= 0) sockets_[i] = find_rsocket(fds[i].fd);
   }
 
-  /// The number of descriptors that are ready; -1 with errno.
-  int look() {
-    int ready = 0;
-    for (std::size_t i = 0; i < fds_.size(); ++i) {
-      fds_[i].revents = 0;
-      if (sockets_[i] == nullptr) continue;
-      sockets_[i]->progress();
-      fds_[i].revents = sockets_[i]->ready(fds_[i].events);
-      ready += fds_[i].revents != 0;
-    }
-    return ready;
-  }
-
   /// Sleeps until something may have changed. False on an error.
   bool sleep(int timeout_ms) {
     std::vector<pollfd> all;
@@ -52,10 +39,9 @@ class Polled {
     }
     return true;
   }
-  int others_ready() const { return others_ready_; }
 
-  /// look(), which keeps what sleep() has found of the others.
-  int look_again() {
+  /// The number of descriptors that are ready: of those that are no sockets, when sleep() ended.
+  int look() {
     int ready = others_ready_;
     for (std::size_t i = 0; i < fds_.size(); ++i) {
       if (sockets_[i] == nullptr) continue;
@@ -75,10 +61,8 @@ class Polled {
 int poll_all(std::span<pollfd> fds, int timeout_ms) {
   Polled polled(fds);
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  if (!polled.sleep(0)) return -1;
   int ready = polled.look();
-  // The others are looked at once, even if a socket is ready.
-  if (!polled.sleep(ready > 0 ? 0 : 0)) return -1;
-  ready = polled.look_again();
   while (ready == 0) {
     int left_ms = -1;
     if (timeout_ms >= 0) {
@@ -87,7 +71,7 @@ int poll_all(std::span<pollfd> fds, int timeout_ms) {
       left_ms = static_cast<int>(left);
     }
     if (!polled.sleep(left_ms)) return -1;
-    ready = polled.look_again();
+    ready = polled.look();
   }
   return ready;
 }
