@@ -147,6 +147,22 @@ class Cases:
             for end in ends:
                 end.end()
 
+    def multicast(self, group, receiver, sender):
+        """mckey; whoever sends does not know when the other joins, so it sends until that has all it waits for."""
+        self.needs("mckey")
+        link = f"cable:test.{os.getpid()}.cm.{time.monotonic_ns()}"
+        receiving = End(self.roci, link, ["mckey", "-m", group, "-b", receiver])
+        try:
+            deadline = time.monotonic() + self.seconds
+            while receiving.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.5)
+                sending = End(self.roci, link, ["mckey", "-m", group, "-s", "-b", sender])
+                sending.wait(self.seconds)
+                sending.end()
+            check(receiving.wait(0) == 0 and "return status 0" in receiving.text(), receiving.text())
+        finally:
+            receiving.end()
+
     def copied(self):
         """rcopy, whose server goes on serving."""
         self.needs("rcopy")
@@ -190,6 +206,8 @@ class Cases:
         for address in (SERVER_V4, SERVER_V6):
             yield f"udaddy of {address}", lambda a=address: self.both_well(
                 ["udaddy", "-b", a, "-c", 5], ["udaddy", "-s", a, "-c", 5], wanted="return status 0")
+        for group, receiver, sender in (("239.1.1.1", SERVER_V4, "198.18.0.2"), ("ff15::1:2", SERVER_V6, "fd00::2")):
+            yield f"mckey in {group}", lambda g=group, r=receiver, s=sender: self.multicast(g, r, s)
         yield "ib_send_bw -R -c UD", lambda: self.both_well(
             ["ib_send_bw", "-R", "-c", "UD", "-n", 200], ["ib_send_bw", "-R", "-c", "UD", "-n", 200, SERVER_V4])
         yield from self.rsockets()

@@ -161,7 +161,7 @@ ROCI_EXPORT int rdma_destroy_id(rdma_cm_id* base) {
     id->base.event = nullptr;
     forget_events(*id);
     wait_for_acknowledgement(*id);
-    if (id->is_sync) rdma_destroy_event_channel(id->base.channel);
+    if (id->is_sync) delete_channel(id->base.channel);
   }
   delete_id(id);
   return 0;
@@ -244,7 +244,7 @@ ROCI_EXPORT int rdma_migrate_id(rdma_cm_id* base, rdma_event_channel* channel) {
     for (CmEvent* event : moved) from(channel)->events.push(event);
     id.base.channel = channel;
   }
-  if (id.is_sync) rdma_destroy_event_channel(before);
+  if (id.is_sync) delete_channel(before);
   id.is_sync = to_sync;
   wait_for_acknowledgement(id);
   return 0;

@@ -95,6 +95,8 @@ void raise_event(CmId& id, rdma_cm_event_type type, int status);
 /// For a synchronous id, waits for the event of the call that has just been made, and returns what it says. Otherwise
 /// the client will get it: 0.
 int complete(CmId& id);
+/// Of a synchronous id: nobody else knows it.
+void delete_channel(rdma_event_channel* channel);
 /// Forgets events that the client has not fetched.
 void forget_events(CmId& id);
 void wait_for_acknowledgement(CmId& id);
