@@ -22,7 +22,12 @@ constexpr std::uint32_t kFramesPerFlow = 16;
 }  // namespace
 
 Worker::Worker(Port& port, EventSink& events, Counters& counters)
-    : port_(port), port_seen_(port.attributes()), events_(events), env_(counters), qps_(port_seen_.qpn_block), gsi_(port, counters) {
+    : port_(port),
+      port_seen_(port.attributes()),
+      events_(events),
+      env_(counters),
+      qps_(port_seen_.qpn_block),
+      gsi_(port, counters) {
   env_.gids = port_seen_.addresses;
   env_.route_source = &port;
 }
