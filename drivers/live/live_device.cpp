@@ -196,7 +196,7 @@ void LiveDevice::make_connection_manager() {
   cm_transport_ = std::make_unique<cm::GsiTransport>(device_->worker().gsi());
   cm_ = std::make_unique<cm::ConnectionManager>(
       *cm_transport_, *entropy_, *counters_,
-      cm::ManagerConfig{.ca_guid = guid, .path_mtu = device_->config().active_mtu, .id_block = port.qpn_block});
+      cm::ManagerConfig{.ca_guid = guid, .path_mtu = device_->active_mtu(), .id_block = port.qpn_block});
   cm_transport_->serve(*cm_);
 }
 

@@ -134,7 +134,8 @@ int ConnectionManager::resolve(Connection& connection, const IpAddress& local, c
 }
 
 void ConnectionManager::look_for_address(Connection& connection, Instant now) {
-  const bool found = transport_.incarnation(connection.mad_path) != 0;
+  // A group is always there.
+  const bool found = connection.remote.address.is_multicast() || transport_.incarnation(connection.mad_path) != 0;
   if (!found && now < connection.resolve_until) return wait_until(connection, now + kAddressPeriod);
   stop_timer(connection);
   connection.state = State::kIdle;
@@ -315,6 +316,7 @@ int ConnectionManager::resolve_service(Connection& connection, std::span<const s
   connection.transaction_id = new_transaction();
   connection.service_id = ip_service_id(static_cast<std::uint16_t>(connection.port_space), connection.remote.port);
   connection.mad_path = {.local = connection.local.address, .remote = connection.remote.address};
+  connection.asked_at = now;
   connection.state = State::kSidrReqSent;
   send_reliably(connection, make_sidr_req(connection, data), now);
   return 0;

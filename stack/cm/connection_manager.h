@@ -119,14 +119,16 @@ class ConnectionManager {
   void on_dreq(const MadPath& path, const Mad& message, Instant now);
   void on_drep(Connection& connection, Instant now);
   void on_lap(const MadPath& path, const Mad& message);
-  void on_sidr_req(const MadPath& path, const Mad& message);
-  void on_sidr_rep(const MadPath& path, const Mad& message);
+  void on_sidr_req(const MadPath& path, const Mad& message, Instant now);
+  void on_sidr_rep(const MadPath& path, const Mad& message, Instant now);
 
   Connection* find(std::uint32_t local_id, const MadPath& path) const;
   template <class Predicate>
   Connection* find_if(Predicate predicate) const;
   Connection* make_passive(Connection& listener, const MadPath& path, const Mad& message);
   bool check_req(const MadPath& path, const Mad& message, Instant now, Connection** listener);
+  void note_reached(const Connection& connection, Instant now);
+  bool was_left_lately(std::uint64_t service_id, Instant now) const;
   /// True if nobody listens now where somebody did, and may again.
   bool may_listen_again(const Connection& connection, Instant now) const;
   /// True if the REQ waits for somebody to listen again.

@@ -61,9 +61,9 @@ void ConnectionManager::on_mad(const MadPath& path, const Mad& message, Instant 
     case CmAttribute::kLap:
       return on_lap(path, message);
     case CmAttribute::kSidrReq:
-      return on_sidr_req(path, message);
+      return on_sidr_req(path, message, now);
     case CmAttribute::kSidrRep:
-      return on_sidr_rep(path, message);
+      return on_sidr_rep(path, message, now);
     case CmAttribute::kApr:
       return;  // no LAP is ever sent
   }
@@ -107,12 +107,14 @@ Connection* ConnectionManager::find_stale(const MadPath& path, const Mad& messag
 }
 
 /// A program that takes one connection at a time stops to listen in between; its clients may be faster than it.
-bool ConnectionManager::hold_req(const MadPath& path, const Mad& message, Instant now) {
-  const std::uint64_t service_id = message.get64(layout::req::kServiceId);
-  const auto was_left = [&](const LeftPort& left) {
+bool ConnectionManager::was_left_lately(std::uint64_t service_id, Instant now) const {
+  return std::any_of(left_ports_.begin(), left_ports_.end(), [&](const LeftPort& left) {
     return left.space == port_space_of(service_id) && left.port == port_of(service_id) && now - left.at < kRelisten;
-  };
-  if (std::none_of(left_ports_.begin(), left_ports_.end(), was_left)) return false;
+  });
+}
+
+bool ConnectionManager::hold_req(const MadPath& path, const Mad& message, Instant now) {
+  if (!was_left_lately(message.get64(layout::req::kServiceId), now)) return false;
   const auto is_same = [&](const HeldReq& held) { return held.message == message && held.path.remote == path.remote; };
   if (std::any_of(held_reqs_.begin(), held_reqs_.end(), is_same)) return true;
   if (held_reqs_.size() == kMostHeldReqs) return false;
@@ -256,8 +258,7 @@ void ConnectionManager::on_rep(const MadPath& path, const Mad& message, Instant 
   }
   stop_timer(*connection);
   connection->state = State::kRepReceived;
-  reached_services_.push_back({connection->remote.address, connection->service_id, now});
-  if (reached_services_.size() > kMostReachedServices) reached_services_.pop_front();
+  note_reached(*connection, now);
   connection->remote_id = message.get(layout::kLocalId);
   connection->mad_path.remote_id = connection->remote_id;
   connection->remote_guid = message.get64(layout::rep::kLocalCaGuid);
@@ -295,8 +296,14 @@ void ConnectionManager::on_mra(Connection& connection, const Mad& message, Insta
   wait_until(connection, now + nanoseconds(std::int64_t{4096} << exponent));
 }
 
+void ConnectionManager::note_reached(const Connection& connection, Instant now) {
+  reached_services_.push_back({connection.remote.address, connection.service_id, now});
+  if (reached_services_.size() > kMostReachedServices) reached_services_.pop_front();
+}
+
 bool ConnectionManager::may_listen_again(const Connection& connection, Instant now) const {
-  if (connection.state != State::kReqSent || now - connection.asked_at >= kAskAgain) return false;
+  const bool has_asked = connection.state == State::kReqSent || connection.state == State::kSidrReqSent;
+  if (!has_asked || now - connection.asked_at >= kAskAgain) return false;
   return std::any_of(reached_services_.begin(), reached_services_.end(), [&](const ReachedService& reached) {
     return reached.remote == connection.remote.address && reached.service_id == connection.service_id &&
            now - reached.at < kReachedLately;
@@ -394,7 +401,7 @@ void ConnectionManager::on_lap(const MadPath& path, const Mad& message) {
   transport_.send(back, answer);
 }
 
-void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message) {
+void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message, Instant now) {
   namespace sidr_req = layout::sidr_req;
   const std::uint32_t request_id = message.get(sidr_req::kRequestId);
   Connection* known = find_if([&](const Connection& other) {
@@ -417,6 +424,8 @@ void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message) {
     listener = ports_.find_listener(port_space_of(refused.service_id),
                                     {header.destination_address(), port_of(refused.service_id)});
   if (listener == nullptr && transport_.pass_on(path, message)) return;
+  // It is sent again.
+  if (listener == nullptr && was_left_lately(refused.service_id, now)) return;
   if (listener == nullptr) return send(refused, make_sidr_rep(refused, SidrStatus::kUnsupported, {}));
 
   Connection& made = *create(listener->port_space, nullptr);
@@ -436,10 +445,13 @@ void ConnectionManager::on_sidr_req(const MadPath& path, const Mad& message) {
   erase(made);
 }
 
-void ConnectionManager::on_sidr_rep(const MadPath& path, const Mad& message) {
+void ConnectionManager::on_sidr_rep(const MadPath& path, const Mad& message, Instant now) {
   namespace sidr_rep = layout::sidr_rep;
   Connection* connection = find(message.get(sidr_rep::kRequestId), path);
   if (connection == nullptr || connection->state != State::kSidrReqSent) return;
+  const auto status = static_cast<SidrStatus>(message.get(sidr_rep::kStatus));
+  if (status == SidrStatus::kUnsupported && may_listen_again(*connection, now)) return;
+  if (status == SidrStatus::kSuccess) note_reached(*connection, now);
   stop_timer(*connection);
   connection->state = State::kIdle;
   connection->peer.qpn = Qpn{message.get(sidr_rep::kQpn)};

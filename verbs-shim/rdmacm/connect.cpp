@@ -96,7 +96,7 @@ ROCI_EXPORT int rdma_connect(rdma_cm_id* base, rdma_conn_param* param) {
   id.responder_resources = id.device->max_responder_resources;
   roci::cm::ConnectionParameters own;
   if (!is_datagram(id) && !choose_parameters(id, param, &own)) return fail(EINVAL);
-  const roci::cm::PathParameters path{.path_mtu = device_of(base->verbs).config().active_mtu,
+  const roci::cm::PathParameters path{.path_mtu = device_of(base->verbs).active_mtu(),
                                       .traffic_class = id.tos,
                                       .ack_timeout = id.ack_timeout,
                                       .is_unreliable = base->qp_type == IBV_QPT_UC};

@@ -74,7 +74,7 @@ void describe_path(CmId& id) {
   path.pkey = __builtin_bswap16(kDefaultPkey);
   constexpr std::uint8_t kExactly = 2;  // of a selector (IBTA 15.2.5.16)
   path.mtu_selector = path.rate_selector = path.packet_life_time_selector = kExactly;
-  path.mtu = device_of(id.device->verbs).config().active_mtu;
+  path.mtu = device_of(id.device->verbs).active_mtu();
   path.rate = IBV_RATE_100_GBPS;
   path.packet_life_time = static_cast<std::uint8_t>(id.ack_timeout - 1);
   id.base.route.path_rec = &path;
