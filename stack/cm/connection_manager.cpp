@@ -60,7 +60,7 @@ void ConnectionManager::destroy(Connection& connection, Instant now) {
   connection.user = nullptr;
   ports_.unbind(connection);
   if (connection.state == State::kListen) {
-    left_ports_.push_back({connection.port_space, connection.local.port, now});
+    left_ports_.push_back({connection.local.port, now});
     if (left_ports_.size() > kMostLeftPorts) left_ports_.pop_front();
   }
   switch (connection.state) {

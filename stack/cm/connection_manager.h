@@ -97,15 +97,13 @@ class ConnectionManager {
     Instant until;
   };
   struct LeftPort {
-    PortSpace space;
     std::uint16_t port;
     Instant at;
   };
 
   /// A service that has answered.
   struct ReachedService {
-    IpAddress remote;
-    std::uint64_t service_id;
+    Endpoint remote;
     Instant at;
   };
 

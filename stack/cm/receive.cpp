@@ -106,10 +106,11 @@ Connection* ConnectionManager::find_stale(const MadPath& path, const Mad& messag
   });
 }
 
-/// A program that takes one connection at a time stops to listen in between; its clients may be faster than it.
+/// A program that takes one connection at a time stops to listen in between; its clients may be faster than it. The
+/// next may be of another port space: a datagram service, say.
 bool ConnectionManager::was_left_lately(std::uint64_t service_id, Instant now) const {
   return std::any_of(left_ports_.begin(), left_ports_.end(), [&](const LeftPort& left) {
-    return left.space == port_space_of(service_id) && left.port == port_of(service_id) && now - left.at < kRelisten;
+    return left.port == port_of(service_id) && now - left.at < kRelisten;
   });
 }
 
@@ -297,7 +298,7 @@ void ConnectionManager::on_mra(Connection& connection, const Mad& message, Insta
 }
 
 void ConnectionManager::note_reached(const Connection& connection, Instant now) {
-  reached_services_.push_back({connection.remote.address, connection.service_id, now});
+  reached_services_.push_back({connection.remote, now});
   if (reached_services_.size() > kMostReachedServices) reached_services_.pop_front();
 }
 
@@ -305,8 +306,7 @@ bool ConnectionManager::may_listen_again(const Connection& connection, Instant n
   const bool has_asked = connection.state == State::kReqSent || connection.state == State::kSidrReqSent;
   if (!has_asked || now - connection.asked_at >= kAskAgain) return false;
   return std::any_of(reached_services_.begin(), reached_services_.end(), [&](const ReachedService& reached) {
-    return reached.remote == connection.remote.address && reached.service_id == connection.service_id &&
-           now - reached.at < kReachedLately;
+    return reached.remote == connection.remote && now - reached.at < kReachedLately;
   });
 }
 
