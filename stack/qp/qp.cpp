@@ -186,7 +186,7 @@ void Qp::on_cnp(const Inbound& in) {
 
 void Qp::on_doorbell() {
   if (state() == QpState::kErr) flush();
-  if (state() == QpState::kSqe) unreliable_->sender.flush();
+  if (state() == QpState::kSqe && unreliable_ != nullptr) unreliable_->sender.flush();
 }
 
 Instant Qp::next_deadline() const {
@@ -261,7 +261,7 @@ void Qp::move_to(QpState target) {
       reset_machines();
       break;
     case QpState::kSqe:
-      unreliable_->sender.flush();
+      if (unreliable_ != nullptr) unreliable_->sender.flush();
       break;
     case QpState::kErr:
       flush();
