@@ -17,9 +17,9 @@ bool receives(QpState state) {
   return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe;
 }
 
-/// PacketClass bits of what a state of RC lets in: an answer can only come to what was sent.
+/// PacketClass bits of what a state of RC, which has no SQE, lets in: an answer can only come to what was sent.
 std::uint8_t accepted_in(QpState state) {
-  if (!receives(state)) return 0;
+  if (!receives(state) || state == QpState::kSqe) return 0;
   return state == QpState::kRtr ? kRcRequest : kRcRequest | kRcResponse;
 }
 

@@ -56,7 +56,7 @@ TEST(SendQueue, post__refuses_too_many_elements_and_too_long_messages) {
 }
 
 TEST(SendQueue, post__inline_data_is_copied_at_once_and_bounded) {
-  SendQueue sq(2, 1, 16, false);
+  SendQueue sq(2, 2, 16, false);
   std::array<char, 10> first{"012345678"};
   std::array<char, 7> second{"abcdef"};
   const std::array<Sge, 2> sges{{{.addr = reinterpret_cast<std::uint64_t>(first.data()), .length = 10, .lkey = {}},
