@@ -59,7 +59,8 @@ def run_marked(cc, marks, folder):
 
 def test_marks_are_answered_and_obeyed():
     with tempfile.TemporaryDirectory() as folder:
-        cc = "dcqcn,preset=paper,min_time_between_cnps=2ms"
+        # The rate does not climb back before somebody has looked.
+        cc = "dcqcn,preset=paper,min_time_between_cnps=2ms,rpg_time_reset=1s,rpg_byte_reset=off"
         lowest, packets = run_marked(cc, "mark-ce rate=20% dir=rx", folder)
     cnps = [packet for packet in packets if packet.opcode == CNP]
     check(len(cnps) >= 3, f"{len(cnps)} CNPs")
