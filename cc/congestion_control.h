@@ -60,7 +60,7 @@ struct CcOut {
   Instant deadline = kNever;  ///< when on_timer() is to be called
 };
 
-/// What the transport must provide; it skips what nobody wants.
+/// What the transport must provide; it skips what nobody wants. Not provided yet: kCcRemoteDelay and kCcInt.
 enum CcNeeds : std::uint32_t {
   kCcCnp = 1u << 0,
   kCcEcnEcho = 1u << 1,

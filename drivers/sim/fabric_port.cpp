@@ -8,13 +8,6 @@
 #include "stack/wire/pfc_frame.h"
 
 namespace roci::sim {
-namespace {
-
-constexpr std::uint32_t kLinkMtuBytes = 4200;
-constexpr std::uint32_t kQpnBlocks = 64;
-
-}  // namespace
-
 FabricPort::FabricPort(std::uint32_t number, std::uint32_t hosts, const fabric::TopologyPort& topology,
                        fabric::FramePool& pool, FabricLink& link)
     : number_(number), hosts_(hosts), rate_bps_(topology.rate_bps), delay_(topology.delay), pool_(pool), link_(link) {}
@@ -24,13 +17,7 @@ FabricPort::~FabricPort() {
   while (fabric::Frame* frame = arrived_.pop()) pool_.free(frame);
 }
 
-PortAttributes FabricPort::attributes() const {
-  return {.mac = mac_address(number_),
-          .addresses = {v4_address(number_), v6_address(number_)},
-          .link_mtu_bytes = kLinkMtuBytes,
-          .speed_bps = rate_bps_,
-          .qpn_block = number_ % kQpnBlocks};
-}
+PortAttributes FabricPort::attributes() const { return host_attributes(number_, rate_bps_); }
 
 Route* FabricPort::acquire_route(const IpAddress& destination, Qpn) {
   auto route = std::make_unique<FabricRoute>();

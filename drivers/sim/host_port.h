@@ -71,6 +71,16 @@ inline std::uint32_t host_of(const IpAddress& address, std::uint32_t hosts) {
   return known ? number : UINT32_MAX;
 }
 
+inline PortAttributes host_attributes(std::uint32_t number, std::uint64_t speed_bps) {
+  constexpr std::uint32_t kLinkMtuBytes = 4200;
+  constexpr std::uint32_t kQpnBlocks = 64;
+  return {.mac = mac_address(number),
+          .addresses = {v4_address(number), v6_address(number)},
+          .link_mtu_bytes = kLinkMtuBytes,
+          .speed_bps = speed_bps,
+          .qpn_block = number % kQpnBlocks};
+}
+
 /// The Ethernet header of frames from host `from`.
 inline void fill_route(Route& route, const MacAddress& target, std::uint32_t from, bool is_v4) {
   EthernetHeader{

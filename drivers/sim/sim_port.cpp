@@ -5,13 +5,6 @@
 #include "stack/base/assert.h"
 
 namespace roci::sim {
-namespace {
-
-constexpr std::uint32_t kLinkMtuBytes = 4200;
-constexpr std::uint32_t kQpnBlocks = 64;
-
-}  // namespace
-
 SimPort::SimPort(Network& network, std::uint32_t number) : network_(network), number_(number) {
   ROCI_ASSERT(network.ports().size() == number);
   network.add_port(this);
@@ -21,13 +14,7 @@ SimPort::~SimPort() {
   for (const PooledFrame& frame : arrived_) network_.free(frame);
 }
 
-PortAttributes SimPort::attributes() const {
-  return {.mac = mac_address(number_),
-          .addresses = {v4_address(number_), v6_address(number_)},
-          .link_mtu_bytes = kLinkMtuBytes,
-          .speed_bps = 100'000'000'000,
-          .qpn_block = number_ % kQpnBlocks};
-}
+PortAttributes SimPort::attributes() const { return host_attributes(number_, 100'000'000'000); }
 
 Route* SimPort::acquire_route(const IpAddress& destination, Qpn) {
   auto route = std::make_unique<SimRoute>();

@@ -24,7 +24,6 @@ class PfcSender {
     priorities_ = priorities;
     half_pause_ = {(pause_quantum(std::max<std::uint64_t>(rate_bps, 1)) * kLongestPause).ps / 2};
   }
-  std::uint8_t priorities() const { return priorities_; }
 
   /// `behind`: the receive side cannot keep up now. What is to be sent, if anything: XOFF, XOFF again before the last
   /// one ends, or XON.

@@ -40,7 +40,10 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   look_at_port(reason);
   TurnResult result{};
   result.frames_received = receive(now);
-  if (pfc_sender_.priorities() != 0) send_pfc(result.frames_received >= kMaxFramesPerTurn, now);
+  if (env_.egress.pfc != 0) [[unlikely]] {
+    count_pauses(now);
+    send_pfc(result.frames_received >= kMaxFramesPerTurn, now);
+  }
   answer_doorbells();
   // With frames still waiting, the answer that a deadline is about may be among them.
   const bool all_received = result.frames_received < kMaxFramesPerTurn;
@@ -201,12 +204,15 @@ void Worker::on_mac_control(std::span<const std::byte> header, Instant now) {
   }
 }
 
-/// Goes ahead of everything, and is never paused.
-void Worker::send_pfc(bool behind, Instant now) {
+void Worker::count_pauses(Instant now) {
   for (unsigned n = 0; n < egress::kPriorities; ++n)
     if ((env_.egress.pfc & 1u << n) != 0)
       env_.counters.priority[n].rx_pause_duration =
           static_cast<std::uint64_t>(scheduler_.pauses().total(n, now).ps / microseconds(1).ps);
+}
+
+/// Goes ahead of everything, and is never paused.
+void Worker::send_pfc(bool behind, Instant now) {
   Route* partner = port_.link_partner();
   if (partner == nullptr) return;
   const bool was_guarded = pfc_sender_.guarded();

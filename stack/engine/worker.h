@@ -101,6 +101,7 @@ class Worker {
   void attend(Qp& qp, Instant now);
   void count_unparsed(ParseStatus status);
   void on_mac_control(std::span<const std::byte> header, Instant now);
+  void count_pauses(Instant now);
   void send_pfc(bool behind, Instant now);
 
   Baton baton_;

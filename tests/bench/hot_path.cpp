@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "drivers/sim/rc_connection.h"
 #include "stack/control/device.h"
 
 namespace roci::bench {
@@ -119,27 +120,19 @@ struct Side {
     for (std::size_t i = 0; i < qps.size(); ++i) connect(qps[i], peer.qps[i]->qpn(), peer);
   }
   void connect(Qp* qp, Qpn peer_qpn, const Side& peer) {
-    QpAttr attr{.state = QpState::kInit,
-                .path_mtu = 5,
-                .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,
-                .max_rd_atomic = 16,
-                .max_dest_rd_atomic = 16,
-                .min_rnr_timer = 12,
-                .timeout = 14,
-                .retry_cnt = 7,
-                .rnr_retry = 7};
-    attr.dest_qpn = peer_qpn;
-    attr.av = {.dgid = peer.port.attributes().addresses[0], .port_num = 1, .is_global = true};
-    bool good = device.modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0;
-    attr.state = QpState::kRtr;
-    good = good && device.modify_qp(qp, attr,
-                                    kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic |
-                                        kQpMinRnrTimer) == 0;
-    attr.state = QpState::kRts;
-    good =
-        good && device.modify_qp(
-                    qp, attr, kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic) == 0;
-    require(good, "connecting");
+    const int error =
+        sim::bring_up(device, qp,
+                      {.path_mtu = 5,
+                       .dest_qpn = peer_qpn,
+                       .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,
+                       .av = {.dgid = peer.port.attributes().addresses[0], .port_num = 1, .is_global = true},
+                       .max_rd_atomic = 16,
+                       .max_dest_rd_atomic = 16,
+                       .min_rnr_timer = 12,
+                       .timeout = 14,
+                       .retry_cnt = 7,
+                       .rnr_retry = 7});
+    require(error == 0, "connecting");
   }
   Sge sge(std::uint32_t bytes) const { return {reinterpret_cast<std::uint64_t>(memory.data()), bytes, LKey{mr->key}}; }
 

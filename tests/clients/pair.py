@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 
+from ends import Ends
 from tap import check
 
 START_SECONDS = 20
@@ -68,20 +69,20 @@ class Place:
         self.address = address
 
 
-class Pair:
+class Pair(Ends):
     """A server and a client of a program that takes -p PORT and, as the client, the server's address."""
 
     def __init__(self, roci, program, flags, link=None, server_run=(), client_run=(), place=None):
+        super().__init__()
         place = place or Place(link)
         self.port = free_port()
         self.link = place.link or f"cable:test.{os.getpid()}.{self.port}"
         command = [program, "-p", self.port, *flags]
-        self.server = End(roci, self.link, command, server_run, place.server_prefix)
-        self.client = None
+        self.ends["server"] = End(roci, self.link, command, server_run, place.server_prefix)
         try:
             self._wait_for_server()
             client_link = place.client_link or self.link
-            self.client = End(roci, client_link, [*command, place.address], client_run, place.client_prefix)
+            self.ends["client"] = End(roci, client_link, [*command, place.address], client_run, place.client_prefix)
         except BaseException:
             self.end()
             raise
@@ -100,26 +101,15 @@ class Pair:
             time.sleep(0.02)
         raise AssertionError(f"the server does not listen\n{self.server.text()}")
 
-    def explain(self):
-        texts = []
-        for name, end in (("server", self.server), ("client", self.client)):
-            if end is not None:
-                texts.append(f"{name}: {' '.join(end.command)}: exit {end.process.poll()}")
-                texts += [f"{name}| {line}" for line in end.text().splitlines()[-12:]]
-        return "\n".join(texts)
+    @property
+    def server(self):
+        return self.ends["server"]
+
+    @property
+    def client(self):
+        return self.ends["client"]
 
     def finish(self, seconds):
         """Both end well within `seconds`, which only guards against a hang."""
         for end in (self.client, self.server):
             check(end.wait(seconds) == 0, f"not done well\n{self.explain()}")
-
-    def end(self):
-        for end in (self.server, self.client):
-            if end is not None:
-                end.end()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()

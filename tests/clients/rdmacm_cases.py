@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 
+from ends import Ends
 from pair import End
 from tap import check
 
@@ -17,17 +18,17 @@ SERVER_V4, SERVER_V6 = "198.18.0.1", "fd00::1"
 LOSS = "drop rate=10%\nduplicate rate=5%\nreorder=3 rate=5%\n"
 
 
-class CmPair:
+class CmPair(Ends):
     """A server and a client on a cable of their own; the server is the first on it, and so has the first address."""
 
     def __init__(self, roci, server, client, run_flags=()):
+        super().__init__()
         self.roci = roci
         self.link = f"cable:test.{os.getpid()}.cm.{time.monotonic_ns()}"
-        self.server = End(roci, self.link, server, run_flags)
-        self.client = None
+        self.server = self.ends["server"] = End(roci, self.link, server, run_flags)
         try:
             self._wait_for_server()
-            self.client = End(roci, self.link, client, run_flags)
+            self.client = self.ends["client"] = End(roci, self.link, client, run_flags)
         except BaseException:
             self.end()
             raise
@@ -40,25 +41,6 @@ class CmPair:
                 return
             time.sleep(0.02)
         raise AssertionError(f"the server does not listen\n{self.server.text()}")
-
-    def explain(self):
-        texts = []
-        for name, end in (("server", self.server), ("client", self.client)):
-            if end is not None:
-                texts.append(f"{name}: {' '.join(end.command)}: exit {end.process.poll()}")
-                texts += [f"{name}| {line}" for line in end.text().splitlines()[-12:]]
-        return "\n".join(texts)
-
-    def end(self):
-        for end in (self.server, self.client):
-            if end is not None:
-                end.end()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
 
 
 class Cases:

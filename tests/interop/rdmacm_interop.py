@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import wire
+from ends import Ends
 from rig import ADDRESSES, ADDRESSES_V6, OURS, START_SECONDS, VM
 from tap import check
 
@@ -23,14 +24,15 @@ def listens(rig, side):
     return any(stack["link"] == "netdev:host0" and stack["counters"]["cm_listens"] > 0 for stack in stacks)
 
 
-class Talk:
+class Talk(Ends):
     """A server and a client, which ends by itself; {server} in their commands is the server's address."""
 
     def __init__(self, rig, server_side, ip, server, client):
+        super().__init__()
         self.rig = rig
         address = address_of(server_side, ip)
         server, client = ([str(word).format(server=address) for word in command] for command in (server, client))
-        self.ends = {"server": rig.start(server_side, server, SECONDS)}
+        self.ends["server"] = rig.start(server_side, server, SECONDS)
         try:
             deadline = time.monotonic() + START_SECONDS
             while not listens(rig, server_side):
@@ -42,26 +44,9 @@ class Talk:
             self.end()
             raise
 
-    def explain(self):
-        texts = []
-        for name, end in self.ends.items():
-            texts.append(f"{name}: {' '.join(end.command)}: exit {end.process.poll()}")
-            texts += [f"{name}| {line}" for line in end.text().splitlines()[-12:]]
-        return "\n".join(texts)
-
     def finish(self, status=0):
         check(self.ends["client"].wait(SECONDS) == status, f"not done well\n{self.explain()}")
         check(self.ends["server"].wait(SECONDS) is not None, f"the server goes on\n{self.explain()}")
-
-    def end(self):
-        for end in self.ends.values():
-            end.end()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
 
 
 @contextlib.contextmanager

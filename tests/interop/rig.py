@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 
+from ends import Ends  # noqa: E402
 from pair import End, Process  # noqa: E402
 from tap import Skip, check  # noqa: E402
 
@@ -172,16 +173,17 @@ def remove_stale():
             remove(folder, [f"{NAME}-wire-{pid}", f"{NAME}-ours-{pid}"])
 
 
-class Conversation:
+class Conversation(Ends):
     """A server on one side and a client on the other, of a program that takes -p PORT and, as the client, the server's
     address. `flags` are for both, `gid_flag` says how the program is told its GID."""
 
     def __init__(self, rig, program, flags, server, ip=4, gid_flag="-x", run_flags=(), seconds=300):
+        super().__init__()
         self.seconds = seconds
         port = next(rig.ports)
         client = OURS if server == VM else VM
         command = {side: [program, gid_flag, GIDS[side, ip], "-p", port, *flags] for side in (VM, OURS)}
-        self.ends = {server: rig.start(server, command[server], seconds, run_flags)}
+        self.ends[server] = rig.start(server, command[server], seconds, run_flags)
         try:
             rig.wait_for_listener(server, port, self.ends[server])
             self.ends[client] = rig.start(client, [*command[client], ADDRESSES[server]], seconds, run_flags)
@@ -190,27 +192,10 @@ class Conversation:
             raise
         self.server, self.client = self.ends[server], self.ends[client]
 
-    def explain(self):
-        texts = []
-        for side, end in self.ends.items():
-            texts.append(f"{side}: {' '.join(end.command)}: exit {end.process.poll()}")
-            texts += [f"{side}| {line}" for line in end.text().splitlines()[-12:]]
-        return "\n".join(texts)
-
     def finish(self):
         """Both end well."""
         for end in (self.client, self.server):
             check(end.wait(self.seconds) == 0, f"not done well\n{self.explain()}")
-
-    def end(self):
-        for end in self.ends.values():
-            end.end()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
 
 
 def skip_if_impossible():

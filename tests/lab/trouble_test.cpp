@@ -31,21 +31,24 @@ Scenario troubled(std::uint64_t seed) {
   scenario.fabric_switch.buffer.bytes = 900'000;
   scenario.fabric_switch.headroom_bytes = 40'000;
   set_cc(scenario, random.below(2) == 0 ? "dcqcn,preset=paper" : "dcqcn,preset=mlx");
+  const std::uint32_t mtu_bytes = 256u << random.below(5);
   for (HostSettings& host : scenario.hosts) {
     host.timeout = 10;
-    host.mtu_bytes = 256u << random.below(5);
+    host.mtu_bytes = mtu_bytes;
     host.qps_per_flow = 1 + static_cast<std::uint32_t>(random.below(3));
   }
-  // A path has one MTU.
-  for (HostSettings& host : scenario.hosts) host.mtu_bytes = scenario.hosts[0].mtu_bytes;
   Workload to_all{.kind = WorkloadKind::kAllToAll, .size_bytes = 1 + random.below(200'000)};
   scenario.workloads = {incast(8, 1 + random.below(600'000)), to_all};
   std::vector<std::uint32_t> all(scenario.hosts.size());
   std::iota(all.begin(), all.end(), 0);
-  scenario.faults = {
-      {"drop rate=0.5%\nreorder=3 rate=1%\nduplicate rate=1%\ncorrupt rate=0.3%\nmark-ce rate=2%\n"
-       "delay=1us..20us rate=1%\n",
-       all}};
+  LinkFaults faults{.script = {}, .hosts = all};
+  std::string error;
+  EXPECT_TRUE(
+      parse_fault_script("drop rate=0.5%\nreorder=3 rate=1%\nduplicate rate=1%\ncorrupt rate=0.3%\n"
+                         "mark-ce rate=2%\ndelay=1us..20us rate=1%\n",
+                         "faults", &faults.script, &error))
+      << error;
+  scenario.faults = {faults};
   return scenario;
 }
 

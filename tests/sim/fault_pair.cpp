@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "drivers/sim/rc_connection.h"
+
 namespace roci::simtest {
 
 std::uint64_t FaultPair::Side::word(std::size_t offset) const {
@@ -68,19 +70,9 @@ void FaultPair::make(Side& side, const Options& options) {
 void FaultPair::connect(Side& side, const Side& peer) {
   Device& device = side.host->device();
   QpAttr attr = attr_;
-  attr.state = QpState::kInit;
-  EXPECT_EQ(device.modify_qp(side.qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags), 0);
-  attr.state = QpState::kRtr;
   attr.dest_qpn = peer.qp->qpn();
   attr.av.dgid = sim::v4_address(peer.host->number());
-  EXPECT_EQ(
-      device.modify_qp(side.qp, attr,
-                       kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer),
-      0);
-  attr.state = QpState::kRts;
-  EXPECT_EQ(device.modify_qp(side.qp, attr,
-                             kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic),
-            0);
+  EXPECT_EQ(sim::bring_up(device, side.qp, attr), 0);
 }
 
 void FaultPair::post(WrOpcode opcode, std::uint32_t length, std::uint32_t local, std::uint32_t remote) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <string>
 #include <utility>
 
 #include "drivers/faults/fault_port.h"
-#include "drivers/faults/fault_script.h"
+#include "drivers/sim/rc_connection.h"
 #include "stack/base/assert.h"
 #include "stack/base/random.h"
 #include "stack/control/device.h"
@@ -28,9 +27,7 @@ std::uint8_t mtu_code_of(std::uint32_t bytes) { return static_cast<std::uint8_t>
 std::unique_ptr<Port> with_faults(std::unique_ptr<Port> port, const Scenario& scenario, std::uint32_t number) {
   for (const LinkFaults& faults : scenario.faults) {
     if (std::find(faults.hosts.begin(), faults.hosts.end(), number) == faults.hosts.end()) continue;
-    FaultScript script;
-    std::string error;
-    ROCI_ASSERT(parse_fault_script(faults.script, scenario.name, &script, &error));
+    FaultScript script = faults.script;
     script.seed = Random(scenario.seed ^ script.seed, kFaultStream + number).next();
     port = std::make_unique<FaultPort>(std::move(port), std::move(script));
   }
@@ -89,31 +86,22 @@ Qp* LabHost::make_qp() {
       .capacity = {.max_send_wr = kMessagesOutstanding, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
   Qp* qp = nullptr;
   ROCI_ASSERT(sim_.device().create_qp(pd_, init, &qp) == 0);
-  QpAttr attr{.state = QpState::kInit, .access_flags = kAccessRemoteWrite, .port_num = 1};
-  ROCI_ASSERT(sim_.device().modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0);
   return qp;
 }
 
 void LabHost::connect(LabHost& from, Qp* sender, LabHost& to, Qp* receiver) {
   const auto join = [](LabHost& host, Qp* qp, const LabHost& peer, const Qp* peer_qp, std::uint32_t mtu_bytes) {
-    QpAttr attr{.state = QpState::kRtr,
-                .path_mtu = mtu_code_of(mtu_bytes),
+    QpAttr attr{.path_mtu = mtu_code_of(mtu_bytes),
                 .rq_psn = Psn(0),
                 .sq_psn = Psn(0),
                 .dest_qpn = peer_qp->qpn(),
+                .access_flags = kAccessRemoteWrite,
                 .min_rnr_timer = 12,
                 .timeout = host.settings_.timeout,
                 .retry_cnt = host.settings_.retry_cnt,
                 .rnr_retry = 7};
     attr.av.dgid = sim::v4_address(peer.sim_.number());
-    Device& device = host.sim_.device();
-    ROCI_ASSERT(device.modify_qp(qp, attr,
-                                 kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic |
-                                     kQpMinRnrTimer) == 0);
-    attr.state = QpState::kRts;
-    ROCI_ASSERT(device.modify_qp(qp, attr,
-                                 kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic) ==
-                0);
+    ROCI_ASSERT(sim::bring_up(host.sim_.device(), qp, attr) == 0);
   };
   join(to, receiver, from, sender, from.settings_.mtu_bytes);
   join(from, sender, to, receiver, from.settings_.mtu_bytes);

@@ -9,6 +9,7 @@
 #include "cc/congestion_control.h"
 #include "drivers/fabric/switch.h"
 #include "drivers/fabric/topology.h"
+#include "drivers/faults/fault_script.h"
 #include "stack/base/types.h"
 #include "stack/egress/settings.h"
 
@@ -68,9 +69,9 @@ struct Workload {
   std::vector<ListedFlow> flows;  ///< flows
 };
 
-/// A fault script on the links of one host, in the syntax of `--faults`.
+/// A fault script on the links of some hosts.
 struct LinkFaults {
-  std::string script;
+  FaultScript script;
   std::vector<std::uint32_t> hosts;
 };
 

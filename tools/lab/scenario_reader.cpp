@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "drivers/faults/fault_script.h"
@@ -246,27 +247,27 @@ void ScenarioReader::finish_incast(const Section& section, Workload* workload) c
 
 void ScenarioReader::read_fault(const Section& section) {
   LinkFaults faults;
+  bool has_script = false;
   for (const Entry& entry : section.entries) {
     if (entry.key == "hosts") {
       faults.hosts = hosts_in(entry);
     } else if (entry.key == "script" || entry.key == "file") {
-      if (!faults.script.empty()) fail(entry.where, "[[fault]] has a script or a file, not both");
+      if (std::exchange(has_script, true)) fail(entry.where, "[[fault]] has a script or a file, not both");
       std::string name = entry.where + ": script";
-      faults.script = entry.text;
+      std::string text = entry.text;
       if (entry.key == "file") {
         name = path_of(entry);
         std::ifstream file(name);
         if (!file) fail(entry.where, fmt::format("file: {} cannot be opened", name));
-        faults.script.assign(std::istreambuf_iterator<char>(file), {});
+        text.assign(std::istreambuf_iterator<char>(file), {});
       }
-      FaultScript script;
       std::string error;
-      if (!parse_fault_script(faults.script, name, &script, &error)) throw Wrong{error};
+      if (!parse_fault_script(text, name, &faults.script, &error)) throw Wrong{error};
     } else {
       fail_unknown_key(entry, "[[fault]]", {"script", "file", "hosts"});
     }
   }
-  if (faults.script.empty()) fail(section.where, "[[fault]] needs a script or a file");
+  if (!has_script) fail(section.where, "[[fault]] needs a script or a file");
   if (section.find("hosts") == nullptr) {
     faults.hosts.resize(hosts());
     std::iota(faults.hosts.begin(), faults.hosts.end(), 0);

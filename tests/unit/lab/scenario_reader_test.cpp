@@ -178,9 +178,13 @@ TEST_F(ScenarioReaderTest, fault__a_script_or_a_file_for_some_hosts_or_all) {
                                                    "\"\"\"\ndrop rate=1%\ndelay=1us opcode=send\n\"\"\"\n") +
                                        kShort);
   ASSERT_EQ(scenario.faults.size(), 2u);
-  EXPECT_EQ(scenario.faults[0].script, "drop opcode=ack nth=2\n");
+  ASSERT_EQ(scenario.faults[0].script.rows.size(), 1u);
+  EXPECT_EQ(scenario.faults[0].script.rows[0].action, FaultAction::kDrop);
+  EXPECT_EQ(scenario.faults[0].script.rows[0].nth, 2u);
   EXPECT_EQ(scenario.faults[0].hosts, std::vector<std::uint32_t>{2});
-  EXPECT_EQ(scenario.faults[1].script, "drop rate=1%\ndelay=1us opcode=send\n");
+  ASSERT_EQ(scenario.faults[1].script.rows.size(), 2u);
+  EXPECT_EQ(scenario.faults[1].script.rows[0].rate, 0.01);
+  EXPECT_EQ(scenario.faults[1].script.rows[1].delay_most, microseconds(1));
   EXPECT_EQ(scenario.faults[1].hosts, (std::vector<std::uint32_t>{0, 1, 2}));
 }
 

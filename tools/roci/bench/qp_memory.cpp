@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "drivers/sim/rc_connection.h"
 #include "drivers/sim/simulation.h"
 #include "stack/control/device.h"
 #include "tools/roci/bench/process.h"
@@ -26,25 +27,17 @@ void require(bool good) {
 
 /// Up to RTS, to the QP of the same number on a host that is not asked.
 void connect(Device& device, Qp* qp, const IpAddress& peer) {
-  QpAttr attr{.state = QpState::kInit,
-              .path_mtu = 5,
-              .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,
-              .max_rd_atomic = 16,
-              .max_dest_rd_atomic = 16,
-              .min_rnr_timer = 12,
-              .timeout = 14,
-              .retry_cnt = 7,
-              .rnr_retry = 7};
-  attr.dest_qpn = qp->qpn();
-  attr.av = {.dgid = peer, .port_num = 1, .is_global = true};
-  require(device.modify_qp(qp, attr, kQpStateAttr | kQpPkeyIndex | kQpPort | kQpAccessFlags) == 0);
-  attr.state = QpState::kRtr;
-  require(device.modify_qp(
-              qp, attr,
-              kQpStateAttr | kQpAv | kQpPathMtu | kQpDestQpn | kQpRqPsn | kQpMaxDestRdAtomic | kQpMinRnrTimer) == 0);
-  attr.state = QpState::kRts;
-  require(device.modify_qp(qp, attr,
-                           kQpStateAttr | kQpTimeout | kQpRetryCnt | kQpRnrRetry | kQpSqPsn | kQpMaxQpRdAtomic) == 0);
+  require(sim::bring_up(device, qp,
+                        {.path_mtu = 5,
+                         .dest_qpn = qp->qpn(),
+                         .access_flags = kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic,
+                         .av = {.dgid = peer, .port_num = 1, .is_global = true},
+                         .max_rd_atomic = 16,
+                         .max_dest_rd_atomic = 16,
+                         .min_rnr_timer = 12,
+                         .timeout = 14,
+                         .retry_cnt = 7,
+                         .rnr_retry = 7}) == 0);
 }
 
 /// Bytes of a QP with queues of `depth`.
