@@ -31,13 +31,6 @@ struct DestroyId {
 using EventChannel = std::unique_ptr<rdma_event_channel, DestroyChannel>;
 using Id = std::unique_ptr<rdma_cm_id, DestroyId>;
 
-/// A segment that only this process is on.
-class OwnLink : public testing::Environment {
- public:
-  void SetUp() override { setenv("ROCI_LINK", ("cable:rdmacm-client." + std::to_string(getpid())).c_str(), 0); }
-};
-[[maybe_unused]] const testing::Environment* const own_link = testing::AddGlobalTestEnvironment(new OwnLink);
-
 /// The device's own address, as it lies in the GID table.
 sockaddr_storage own_address(int family, std::uint16_t port) {
   int count = 0;

@@ -106,8 +106,10 @@ class Rsocket {
   bool can_control() const { return controls_sent_ < controls_allowed_; }
   bool post(const RsocketMessage& message, std::span<ibv_sge> data, const RemoteBuffer& to, unsigned flags,
             bool with_immediate);
-  /// Sends from `data` what one message takes; returns its bytes, 0 on failure.
-  std::size_t send_piece(std::span<const std::byte> data, std::size_t most, const RemoteBuffer& to, RsocketOp op);
+  /// Sends `data` as one message.
+  bool send_piece(std::span<const std::byte> data, const RemoteBuffer& to, RsocketOp op);
+  /// The part of the peer's buffer that is filled next.
+  RemoteBuffer target() const;
   void advance_target(std::size_t bytes);
   bool send_credits();
   void send_credits_if_due();

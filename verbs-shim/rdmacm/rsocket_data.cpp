@@ -1,6 +1,7 @@
 // rsockets: data, credits and mappings.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -25,8 +26,17 @@ std::size_t total_of(std::span<const iovec> data) {
 }  // namespace
 
 bool Rsocket::can_send() const {
-  return sends_free_ > 0 && stage_free_ >= kLeastRoom && messages_sent_ != messages_allowed_ &&
-         targets()[target_].length != 0;
+  return sends_free_ > 0 && stage_free_ >= kLeastRoom && messages_sent_ != messages_allowed_ && target().length != 0;
+}
+
+/// The peer writes an entry at any time, its length last.
+RemoteBuffer Rsocket::target() const {
+  RemoteBuffer& entry = targets()[target_];
+  RemoteBuffer target;
+  target.length = std::atomic_ref(entry.length).load(std::memory_order_acquire);
+  target.addr = entry.addr;
+  target.key = entry.key;
+  return target;
 }
 
 bool Rsocket::post(const RsocketMessage& message, std::span<ibv_sge> data, const RemoteBuffer& to, unsigned flags,
@@ -46,9 +56,8 @@ bool Rsocket::post(const RsocketMessage& message, std::span<ibv_sge> data, const
   return error == 0;
 }
 
-std::size_t Rsocket::send_piece(std::span<const std::byte> data, std::size_t most, const RemoteBuffer& to,
-                                RsocketOp op) {
-  const std::size_t bytes = std::min({data.size(), most, stage_free_, std::size_t{to.length}});
+bool Rsocket::send_piece(std::span<const std::byte> data, const RemoteBuffer& to, RsocketOp op) {
+  const std::size_t bytes = data.size();
   std::array<ibv_sge, 2> sges{};
   std::size_t count = 1;
   unsigned flags = 0;
@@ -71,7 +80,7 @@ std::size_t Rsocket::send_piece(std::span<const std::byte> data, std::size_t mos
   --sends_free_;
   stage_free_ -= bytes;
   const RsocketMessage message{op, static_cast<std::uint32_t>(bytes)};
-  return post(message, {sges.data(), count}, to, flags, op == RsocketOp::kData) ? bytes : 0;
+  return post(message, {sges.data(), count}, to, flags, op == RsocketOp::kData);
 }
 
 void Rsocket::advance_target(std::size_t bytes) {
@@ -101,10 +110,12 @@ ssize_t Rsocket::send(std::span<const iovec> data, int flags) {
         if (!wait(lock, flags)) return sent != 0 ? static_cast<ssize_t>(sent) : -1;
         continue;
       }
-      const std::size_t bytes = send_piece(left, piece, targets()[target_], RsocketOp::kData);
-      if (bytes == 0) break;
-      ++messages_sent_;
+      const RemoteBuffer to = target();
+      const std::size_t bytes = std::min({left.size(), piece, stage_free_, std::size_t{to.length}});
+      // Before the post: as soon as the peer has a buffer's last piece it may announce the next in the same entry.
       advance_target(bytes);
+      if (!send_piece(left.first(bytes), to, RsocketOp::kData)) break;
+      ++messages_sent_;
       sent += bytes;
       left = left.subspan(bytes);
       if (piece < kLargestPiece) piece *= 2;
@@ -268,8 +279,8 @@ std::size_t Rsocket::write_mapped(const void* data, std::size_t bytes, off_t off
     const auto into = static_cast<std::uint64_t>(offset) - mapping->offset;
     const RemoteBuffer to{mapping->buffer.addr + into, mapping->buffer.key,
                           static_cast<std::uint32_t>(mapping->buffer.length - into)};
-    const std::size_t sent = send_piece(left, piece, to, RsocketOp::kWrite);
-    if (sent == 0) return failed(EIO);
+    const std::size_t sent = std::min({left.size(), piece, stage_free_, std::size_t{to.length}});
+    if (!send_piece(left.first(sent), to, RsocketOp::kWrite)) return failed(EIO);
     left = left.subspan(sent);
     offset += static_cast<off_t>(sent);
     if (piece < kLargestPiece) piece *= 2;
