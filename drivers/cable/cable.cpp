@@ -273,42 +273,47 @@ void CablePort::note_unconsumed(std::uint32_t end) {
   unconsumed_ |= bit(end);
   Peer& peer = (*peers_)[end];
   if (peer.unconsumed_since == kNever) peer.unconsumed_since = now_;
+  // A sleeper gets up while the rest of the turn's frames are made.
+  if (file_.end(end).asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    check_waiting_peer(end, now_);
 }
 
-/// Wakes peers that will not look by themselves. A peer in a turn, or with a fresh heartbeat, is left alone.
 void CablePort::check_waiting_peers(Instant now) {
-  for (std::uint64_t left = unconsumed_; left != 0; left &= left - 1) {
-    const auto end = static_cast<std::uint32_t>(__builtin_ctzll(left));
-    Peer& peer = (*peers_)[end];
-    EndRecord& record = file_.end(end);
-    const Duration waited = now - peer.unconsumed_since;
-    const bool is_asleep = record.asleep.load(std::memory_order_seq_cst) != 0;
-    const Duration heartbeat_age = now - Instant{record.heartbeat_ps.load(std::memory_order_relaxed)};
-    // The peer's progress is on a cache line that it writes: it is looked at only when the answer matters.
-    if (waited < kPatience && !is_asleep && heartbeat_age < kStaleHeartbeat) continue;
-    if (peer.producer.all_consumed()) {
-      unconsumed_ &= ~bit(end);
-      peer.unconsumed_since = kNever;
-      continue;
-    }
-    if (peer.producer.broken()) [[unlikely]] {
-      ++counters_->cable_tx_bad_peer;
-      unconsumed_ &= ~bit(end);
-      continue;
-    }
-    const std::uint32_t turn = record.turn_count.load(std::memory_order_acquire);
-    const bool in_turn = turn % 2 != 0 && waited < kLongTurn;
-    if (!is_asleep && (in_turn || heartbeat_age < kPatience)) continue;
-    if (turn == peer.rung_at_turn && waited < kLongTurn) continue;
-    if (!peer_is_alive(end, now)) {
-      close_peer(end);
-      peer.is_dead = true;
-      continue;
-    }
-    peer.rung_at_turn = turn;
-    peer.unconsumed_since = now;
-    ring_bell(end);
+  for (std::uint64_t left = unconsumed_; left != 0; left &= left - 1)
+    check_waiting_peer(static_cast<std::uint32_t>(__builtin_ctzll(left)), now);
+}
+
+/// Wakes a peer that will not look by itself. One in a turn, or with a fresh heartbeat, is left alone.
+void CablePort::check_waiting_peer(std::uint32_t end, Instant now) {
+  Peer& peer = (*peers_)[end];
+  EndRecord& record = file_.end(end);
+  const Duration waited = now - peer.unconsumed_since;
+  const bool is_asleep = record.asleep.load(std::memory_order_seq_cst) != 0;
+  const Duration heartbeat_age = now - Instant{record.heartbeat_ps.load(std::memory_order_relaxed)};
+  // The peer's progress is on a cache line that it writes: it is looked at only when the answer matters.
+  if (waited < kPatience && !is_asleep && heartbeat_age < kStaleHeartbeat) return;
+  if (peer.producer.all_consumed()) {
+    unconsumed_ &= ~bit(end);
+    peer.unconsumed_since = kNever;
+    return;
   }
+  if (peer.producer.broken()) [[unlikely]] {
+    ++counters_->cable_tx_bad_peer;
+    unconsumed_ &= ~bit(end);
+    return;
+  }
+  const std::uint32_t turn = record.turn_count.load(std::memory_order_acquire);
+  const bool in_turn = turn % 2 != 0 && waited < kLongTurn;
+  if (!is_asleep && (in_turn || heartbeat_age < kPatience)) return;
+  if (turn == peer.rung_at_turn && waited < kLongTurn) return;
+  if (!peer_is_alive(end, now)) {
+    close_peer(end);
+    peer.is_dead = true;
+    return;
+  }
+  peer.rung_at_turn = turn;
+  peer.unconsumed_since = now;
+  ring_bell(end);
 }
 
 void CablePort::ring_bell(std::uint32_t end) {

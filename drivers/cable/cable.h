@@ -73,6 +73,7 @@ class CablePort : public Port {
   void detach_drained();
   bool attach_outgoing(std::uint32_t end);
   void check_waiting_peers(Instant now);
+  void check_waiting_peer(std::uint32_t end, Instant now);
   void ring_bell(std::uint32_t end);
   bool peer_is_alive(std::uint32_t end, Instant now);
   void bind(CableRoute& route);

@@ -29,7 +29,7 @@ constexpr Duration kLongestSleep = seconds(1);
 constexpr Duration kLongestSpin = microseconds(50);
 /// A paced QP may be served this late, by a thread that slept, without losing rate.
 constexpr Duration kPacingCatchUp = microseconds(50);
-constexpr Duration kProbeSpin = microseconds(5);
+constexpr Duration kProbeSpin = microseconds(20);
 constexpr std::uint32_t kRingsPerProbe = 16;
 constexpr std::uint32_t kBusyTriesBeforeYield = 64;
 constexpr Duration kIdleBeforeYield = microseconds(50);

@@ -40,16 +40,17 @@ TurnResult Worker::turn(Instant now, TurnReason reason) {
   look_at_port(reason);
   TurnResult result{};
   result.frames_received = receive(now);
+  const bool all_received = result.frames_received < kMaxReceivedPerTurn;
+  backlog_ = all_received ? 0 : backlog_ + result.frames_received;
   if (env_.egress.pfc != 0) [[unlikely]] {
     count_pauses(now);
-    send_pfc(result.frames_received >= kMaxFramesPerTurn, now);
+    send_pfc(backlog_ >= kBacklogFrames, now);
   }
   answer_doorbells();
-  // With frames still waiting, the answer that a deadline is about may be among them.
-  const bool all_received = result.frames_received < kMaxFramesPerTurn;
-  if (all_received) strike_deadlines(now);
+  // With frames still waiting, the answer that a deadline is about may be among them; but the wait has an end.
+  if (all_received || backlog_ >= kLongBacklogFrames) strike_deadlines(now);
   result.frames_sent = transmit(now);
-  result.more_to_do = !all_received || result.frames_sent >= kMaxFramesPerTurn;
+  result.more_to_do = !all_received || result.frames_sent >= kMaxSentPerTurn;
   result.waits_for_room = lacks_room_;
   result.at = now;
   port_.end_turn(now);
@@ -73,7 +74,7 @@ void Worker::look_at_port(TurnReason reason) {
 std::uint32_t Worker::receive(Instant now) {
   std::array<RxFrame, kBurst> frames;
   std::uint32_t total = 0;
-  while (total < kMaxFramesPerTurn) {
+  while (total < kMaxReceivedPerTurn) {
     const std::size_t count = port_.rx_burst(frames);
     // Most of a burst is for one QP: it is attended to once.
     Qp* touched = nullptr;
@@ -265,8 +266,8 @@ std::uint32_t Worker::transmit(Instant now) {
     total += gsi_.transmit();
     lacks_room_ = lacks_room_ || gsi_.has_queued();
   }
-  do total += transmit_ready(now, kMaxFramesPerTurn - std::min(total, kMaxFramesPerTurn));
-  while (total < kMaxFramesPerTurn && !lacks_room_ && scheduler_.unblock());
+  do total += transmit_ready(now, kMaxSentPerTurn - std::min(total, kMaxSentPerTurn));
+  while (total < kMaxSentPerTurn && !lacks_room_ && scheduler_.unblock());
   // They go before those whose doorbell rings until the next turn.
   scheduler_.unblock();
   return total;

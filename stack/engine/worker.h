@@ -42,7 +42,13 @@ struct TurnResult {
 
 class Worker {
  public:
-  static constexpr std::uint32_t kMaxFramesPerTurn = 256;
+  static constexpr std::uint32_t kMaxSentPerTurn = 256;
+  /// Well within a requester's window, which is not to be used up before the first ACK leaves.
+  static constexpr std::uint32_t kMaxReceivedPerTurn = 64;
+  /// After this many frames in turns that left some waiting the receive side is behind.
+  static constexpr std::uint32_t kBacklogFrames = 256;
+  /// What waited when such turns began has been taken in by then.
+  static constexpr std::uint32_t kLongBacklogFrames = 4096;
   static constexpr std::uint32_t kBurst = 32;
 
   /// `counters` may be in memory that others read.
@@ -114,6 +120,7 @@ class Worker {
   Gsi gsi_;
   egress::Scheduler scheduler_;
   egress::PfcSender pfc_sender_;
+  std::uint32_t backlog_ = 0;        ///< frames taken in by turns that left some waiting
   std::optional<PfcFrame> pfc_due_;  ///< the link had no room for it yet
   MacAddress mac_;
   Duration quantum_{};
