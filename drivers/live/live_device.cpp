@@ -34,6 +34,9 @@ constexpr std::uint32_t kRingsPerProbe = 16;
 constexpr std::uint32_t kBusyTriesBeforeYield = 64;
 constexpr Duration kIdleBeforeYield = microseconds(50);
 constexpr std::uint32_t kTurnsPerProgress = 4;
+/// Of the ranges that a cable's own addresses come from: 198.18.0.0/15 and fd00::/8.
+constexpr std::uint8_t kCablePrefixBitsV4 = 15;
+constexpr std::uint8_t kCablePrefixBitsV6 = 8;
 
 pthread_mutex_t instance_mutex = PTHREAD_MUTEX_INITIALIZER;
 LiveDevice* instance = nullptr;
@@ -183,7 +186,34 @@ LiveDevice* LiveDevice::open(EventSink& events) {
       std::make_unique<Device>(*made->port_, *made->events_, *made->entropy_, *made->counters_, device_config);
   made->make_connection_manager();
   if (!made->start_thread()) return nullptr;
+  offer_device_view(view);
   return made.release();
+}
+
+bool LiveDevice::view(DeviceView* out) {
+  // Not waited for: whoever opens a link may look at files on the way.
+  if (pthread_mutex_trylock(&instance_mutex) != 0) return false;
+  const bool is_open = instance != nullptr;
+  if (is_open) instance->describe(out);
+  pthread_mutex_unlock(&instance_mutex);
+  return is_open;
+}
+
+void LiveDevice::describe(DeviceView* out) const {
+  const PortAttributes port = device_->port_attributes();
+  *out = {};
+  out->rows = static_cast<std::uint32_t>(std::min(port.addresses.size(), DeviceView::kMostRows));
+  for (std::size_t i = 0; i < out->rows; ++i) {
+    const IpAddress& address = out->gids[i] = port.addresses[i];
+    out->prefix_bits[i] = address.is_v4() ? kCablePrefixBitsV4 : kCablePrefixBitsV6;
+    for (const IpPrefix& own : config_.addresses)
+      if (own.address == address) out->prefix_bits[i] = own.prefix_bits;
+  }
+  out->mac = port.mac;
+  out->link_up = port.link_up;
+  const auto* words = reinterpret_cast<const std::uint64_t*>(counters_);
+  for (std::size_t i = 0; i < out->counters.size(); ++i)
+    out->counters[i] = __atomic_load_n(words + i, __ATOMIC_RELAXED);
 }
 
 void LiveDevice::make_connection_manager() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "drivers/live/device_view.h"
 #include "drivers/live/live_config.h"
 #include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
@@ -30,6 +31,9 @@ class LiveDevice {
   /// The process is ending with the device still open, as programs do that do not destroy all they made: leaves the
   /// link in good order.
   static void leave_at_exit();
+
+  /// What is told of the process's device from outside the data path. Any thread.
+  static bool view(DeviceView* out);
 
   const LiveConfig& config() const { return config_; }
   Device& device() { return *device_; }
@@ -70,6 +74,7 @@ class LiveDevice {
   static std::uint32_t current_generation();
   static LiveDevice* open(EventSink& events);
   void make_connection_manager();
+  void describe(DeviceView* out) const;
   bool start_thread();
   void stop_thread();
   static void* thread_main(void* self);

@@ -9,6 +9,7 @@
 
 #include "verbs-shim/ibverbs/events.h"
 #include "verbs-shim/ibverbs/objects.h"
+#include "verbs-shim/identity.h"
 
 namespace roci::shim {
 namespace {
@@ -16,13 +17,6 @@ namespace {
 const int kNoProvider = 0;
 ShimDevice the_device;
 pthread_mutex_t device_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-/// A locally administered EUI-64 made of the device's name: known before any link is joined.
-std::uint64_t guid_of(const std::string& name) {
-  std::uint32_t hash = 2'166'136'261u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16'777'619u;
-  return 0x0200'00ff'fe00'0000u | (hash & 0xff'ffff);
-}
 
 template <std::size_t kBytes>
 void copy_text(char (&to)[kBytes], const std::string& from) {
@@ -42,8 +36,8 @@ ShimDevice* describe_device() {
   base.node_type = IBV_NODE_CA;
   base.transport_type = IBV_TRANSPORT_IB;
   copy_text(base.name, config.device_name);
-  copy_text(base.dev_name, "uverbs0");
-  copy_text(base.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+  copy_text(base.dev_name, kNodeName);
+  copy_text(base.dev_path, std::string("/sys/class/infiniband_verbs/") + kNodeName);
   copy_text(base.ibdev_path, "/sys/class/infiniband/" + config.device_name);
   the_device.provider = &kNoProvider;
   the_device.guid = guid_of(config.device_name);

@@ -8,12 +8,11 @@
 #include "verbs-shim/ibverbs/events.h"
 #include "verbs-shim/ibverbs/objects.h"
 #include "verbs-shim/ibverbs/operations.h"
+#include "verbs-shim/identity.h"
 
 namespace roci::shim {
 namespace {
 
-constexpr std::uint32_t kVendorId = 0x726f;
-constexpr std::uint32_t kVendorPartId = 1;
 constexpr std::uint16_t kDefaultPkey = 0xffff;
 
 /// Some clients choose their path by part number; a test may want to walk it.
@@ -27,7 +26,7 @@ int limit(std::uint64_t value) { return static_cast<int>(std::min<std::uint64_t>
 void fill_device_attr(ibv_context* context, ibv_device_attr* attr) {
   const DeviceLimits& limits = device_of(context).config().limits;
   *attr = {};
-  std::strcpy(attr->fw_ver, "0.1.0");
+  std::strcpy(attr->fw_ver, kFirmware);
   attr->node_guid = attr->sys_image_guid = __builtin_bswap64(device_guid(context->device));
   attr->max_mr_size = limits.max_mr_size;
   attr->page_size_cap = ~std::uint64_t{4095};
@@ -72,8 +71,8 @@ ibv_port_attr describe_port(ibv_context* context) {
   attr.max_msg_sz = 1u << 31;
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;
-  attr.active_width = 2;   // 4 lanes
-  attr.active_speed = 32;  // of 25 Gb/s: a 100 Gb/s port
+  attr.active_width = kActiveWidth;
+  attr.active_speed = kActiveSpeed;
   attr.phys_state = port.link_up ? 5 : 3;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   return attr;

@@ -1,0 +1,16 @@
+// The files that Linux has of an RDMA device, in a folder of this process's own. It is made when the program first
+// asks for such a file, and goes with the process.
+#pragma once
+
+#include <cstddef>
+
+namespace roci::redirect {
+
+/// A name as the program gives it becomes the name of the file that stands for it: itself, or a copy in `buffer`.
+/// errno stays as it is. Any thread.
+const char* redirected(const char* path, char* buffer, std::size_t buffer_bytes);
+
+/// A name that the system has found becomes what the program is to see: in place, the folder cut off.
+void strip_folder(char* path);
+
+}  // namespace roci::redirect
