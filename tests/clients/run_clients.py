@@ -20,6 +20,8 @@ import unreliable  # noqa: E402
 from pair import End, Pair, free_port  # noqa: E402
 from rdmacm_cases import Cases as CmCases  # noqa: E402
 from tap import check  # noqa: E402
+from ucx_cases import Cases as UcxCases  # noqa: E402
+from view_cases import Cases as ViewCases  # noqa: E402
 
 ROCI, VERIFY, CHECK_CAPTURE, GONE, SUITE = sys.argv[1:6]
 WANTED = sys.argv[6:]
@@ -320,6 +322,8 @@ def cases():
         yield f"{title}: 5 % lost", lambda p=program, f=run: with_faults(EARLY_LOSS, pingpong, p, f)
     yield from unreliable_cases()
     yield from CmCases(ROCI, FULL, HANG_SECONDS, needs).all()
+    yield from ViewCases(ROCI, HANG_SECONDS, needs).all()
+    yield from UcxCases(ROCI, FULL, HANG_SECONDS, needs, single).all()
     yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
     yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
     yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")

@@ -27,6 +27,7 @@ constexpr const char* kDefaultFile = "roci.toml";
 struct RunOptions {
   std::map<std::string_view, std::vector<std::string>> flags;  ///< by a setting's name
   std::string config_file;
+  bool verbose = false;
 };
 
 /// A value and the place it comes from, for errors.
@@ -108,6 +109,29 @@ void put_first(const char* variable, const std::string& value) {
   setenv(variable, whole.c_str(), 1);
 }
 
+/// What libraries over verbs have to be told; what the user has set stays.
+void set_for_libraries() {
+  // The table has rows of RoCE v2 only: the first will do, and NCCL need not look for one.
+  setenv("NCCL_IB_GID_INDEX", "0", 0);
+}
+
+/// The environment is the program's whole view of what was set.
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t name_bytes = text.find('=');
+    if (name_bytes != std::string_view::npos) all.emplace(text.substr(0, name_bytes), text.substr(name_bytes + 1));
+  }
+  return all;
+}
+
+void tell_what_was_set(const std::map<std::string, std::string>& before) {
+  for (const auto& [name, value] : environment())
+    if (const auto old = before.find(name); old == before.end() || old->second != value)
+      fmt::print(stderr, "roci: set {}={}\n", name, value);
+}
+
 int become(const Program& program) {
   std::vector<char*> arguments;
   for (const std::string& argument : program) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -124,6 +148,7 @@ int run(const RunOptions& options, const Program& program) {
     print_error("run: no program; it stands after --, as in: roci run -- ib_write_bw");
     return kUsageError;
   }
+  const std::map<std::string, std::string> before = environment();
   if (!export_settings(options, &error)) {
     print_error("run: " + error);
     return kUsageError;
@@ -149,6 +174,8 @@ int run(const RunOptions& options, const Program& program) {
   put_first("LD_PRELOAD", ROCI_SANITIZER_RUNTIME);
   setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
 #endif
+  set_for_libraries();
+  if (options.verbose) tell_what_was_set(before);
   return become(program);
 }
 
@@ -175,6 +202,7 @@ void add_run(CLI::App& app, const Program& program, int& status) {
       ->add_option("--config", options->config_file,
                    "read settings from a TOML file (default roci.toml if there is one)")
       ->type_name("FILE");
+  command->add_flag("-v,--verbose", options->verbose, "say what is set in the program's environment");
   command->footer(
       "Each setting is taken from its option, else from the environment (ROCI_LINK, ROCI_IP, ...), else from the "
       "file.");

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "drivers/live/device_view.h"
 #include "verbs-shim/identity.h"
@@ -109,7 +111,7 @@ void remove_tree(int parent, const char* name) {
 
 std::string name_prefix() { return text("roci-view.%u.", getuid()); }
 
-/// Folders of processes that were killed.
+/// Folders of processes that were killed, or ended without a word.
 void remove_abandoned(const char* place) {
   const std::string prefix = name_prefix();
   DIR* entries = opendir(place);
@@ -199,14 +201,38 @@ void write_rows(Folder& files, const DeviceView& view) {
   }
 }
 
-void write_counter(Folder& files, const DeviceView& view, std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  for (std::size_t i = 0; i < kCounterInfos.size(); ++i)
-    if (kCounterInfos[i].name == name)
-      return files.put(port_folder() + "/hw_counters/" + std::string(name), std::to_string(view.counters[i]));
-  for (const StandardCounter& counter : kStandardCounters)
-    if (counter.name == name)
-      return files.put(port_folder() + "/counters/" + counter.name, std::to_string(value_of(counter, view)));
+/// In place: whoever has the file open sees it.
+void write_counter(const std::string& path, std::uint64_t value) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  const std::string line = std::to_string(value) + "\n";
+  if (pwrite(fd, line.data(), line.size(), 0) > 0) (void)!ftruncate(fd, static_cast<off_t>(line.size()));
+  close(fd);
+}
+
+/// `path` ends in counters/NAME, or is of no interest.
+void write_counter(const DeviceView& view, const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  if (path.find("/hw_counters/") != std::string::npos) {
+    for (std::size_t i = 0; i < kCounterInfos.size(); ++i)
+      if (kCounterInfos[i].name == name) return write_counter(path, view.counters[i]);
+  } else if (path.find("/counters/") != std::string::npos) {
+    for (const StandardCounter& counter : kStandardCounters)
+      if (counter.name == name) return write_counter(path, value_of(counter, view));
+  }
+}
+
+/// Counters that the program has open. A number that now belongs to another file is noticed by its inode.
+constexpr int kMostOpen = 1024;
+std::atomic<bool> is_counter[kMostOpen];
+struct OpenCounter {
+  int fd;
+  ino_t inode;
+  std::string path;
+};
+std::vector<OpenCounter>& open_counters() {
+  static auto* all = new std::vector<OpenCounter>;  // programs read until their very end
+  return *all;
 }
 
 bool make_in(const char* place) {
@@ -238,7 +264,7 @@ bool refresh(std::string_view path) {
     write_rows(files, view);
     written = view;
   }
-  if (path.find("counters/") != std::string_view::npos) write_counter(files, view, path);
+  write_counter(view, folder + std::string(path));
   return true;
 }
 
@@ -257,6 +283,30 @@ const char* redirected(const char* path, char* buffer, std::size_t buffer_bytes)
   pthread_mutex_unlock(&mutex);
   errno = error;
   return there && length > 0 && static_cast<std::size_t>(length) < buffer_bytes ? buffer : path;
+}
+
+void opened(const char* path, int fd) {
+  if (fd < 0 || fd >= kMostOpen || std::strstr(path, "counters/") == nullptr) return;
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return;
+  pthread_mutex_lock(&mutex);
+  std::erase_if(open_counters(), [&](const OpenCounter& one) { return one.fd == fd; });
+  open_counters().push_back({fd, status.st_ino, path});
+  pthread_mutex_unlock(&mutex);
+  is_counter[fd].store(true, std::memory_order_relaxed);
+}
+
+void before_read(int fd) {
+  if (fd < 0 || fd >= kMostOpen || !is_counter[fd].load(std::memory_order_relaxed)) return;
+  const int error = errno;
+  struct stat status {};
+  static DeviceView view;
+  pthread_mutex_lock(&mutex);
+  for (const OpenCounter& one : open_counters())
+    if (one.fd == fd && fstat(fd, &status) == 0 && status.st_ino == one.inode && read_device(&view))
+      write_counter(view, one.path);
+  pthread_mutex_unlock(&mutex);
+  errno = error;
 }
 
 void strip_folder(char* path) {

@@ -29,6 +29,11 @@ class Name {
   explicit Name(const char* path) : is_(roci::redirect::redirected(path, buffer_, sizeof buffer_)) {}
   operator const char*() const { return is_; }
 
+  int opened_as(int fd) const {
+    if (is_ == buffer_) roci::redirect::opened(is_, fd);
+    return fd;
+  }
+
  private:
   char buffer_[kLongestName];
   const char* is_;
@@ -56,6 +61,7 @@ int __lxstat64(int, const char*, struct stat64*);
 int __fxstatat(int, int, const char*, struct stat*, int);
 int __fxstatat64(int, int, const char*, struct stat64*, int);
 char* __realpath_chk(const char*, char*, std::size_t);
+ssize_t __read_chk(int, void*, std::size_t, std::size_t);
 ssize_t __readlink_chk(const char*, char*, std::size_t, std::size_t);
 ssize_t __readlinkat_chk(int, const char*, char*, std::size_t, std::size_t);
 }
@@ -72,25 +78,29 @@ ssize_t __readlinkat_chk(int, const char*, char*, std::size_t, std::size_t);
 ROCI_EXPORT int open(const char* path, int flags, ...) {
   ROCI_MODE_OF(flags)
   static const auto next = ROCI_NEXT(open);
-  return next(Name(path), flags, mode);
+  const Name name(path);
+  return name.opened_as(next(name, flags, mode));
 }
 
 ROCI_EXPORT int open64(const char* path, int flags, ...) {
   ROCI_MODE_OF(flags)
   static const auto next = ROCI_NEXT(open64);
-  return next(Name(path), flags, mode);
+  const Name name(path);
+  return name.opened_as(next(name, flags, mode));
 }
 
 ROCI_EXPORT int openat(int folder, const char* path, int flags, ...) {
   ROCI_MODE_OF(flags)
   static const auto next = ROCI_NEXT(openat);
-  return next(folder, Name(path), flags, mode);
+  const Name name(path);
+  return name.opened_as(next(folder, name, flags, mode));
 }
 
 ROCI_EXPORT int openat64(int folder, const char* path, int flags, ...) {
   ROCI_MODE_OF(flags)
   static const auto next = ROCI_NEXT(openat64);
-  return next(folder, Name(path), flags, mode);
+  const Name name(path);
+  return name.opened_as(next(folder, name, flags, mode));
 }
 
 // Functions of a fixed form: result, name, parameters, and how they are passed on.
@@ -100,8 +110,18 @@ ROCI_EXPORT int openat64(int folder, const char* path, int flags, ...) {
     return next arguments;                             \
   }
 
-ROCI_PASS(int, __open_2, (const char* path, int flags), (Name(path), flags))
-ROCI_PASS(int, __open64_2, (const char* path, int flags), (Name(path), flags))
+ROCI_EXPORT int __open_2(const char* path, int flags) {
+  static const auto next = ROCI_NEXT(__open_2);
+  const Name name(path);
+  return name.opened_as(next(name, flags));
+}
+
+ROCI_EXPORT int __open64_2(const char* path, int flags) {
+  static const auto next = ROCI_NEXT(__open64_2);
+  const Name name(path);
+  return name.opened_as(next(name, flags));
+}
+
 ROCI_PASS(int, __openat_2, (int folder, const char* path, int flags), (folder, Name(path), flags))
 ROCI_PASS(int, __openat64_2, (int folder, const char* path, int flags), (folder, Name(path), flags))
 ROCI_PASS(FILE*, fopen, (const char* path, const char* mode), (Name(path), mode))
@@ -150,6 +170,19 @@ ROCI_PASS(ssize_t, getxattr, (const char* path, const char* name, void* out, std
           (Name(path), name, out, bytes))
 ROCI_PASS(ssize_t, lgetxattr, (const char* path, const char* name, void* out, std::size_t bytes) noexcept,
           (Name(path), name, out, bytes))
+
+// Reading a counter again.
+#define ROCI_READ(name, parameters, arguments) \
+  ROCI_EXPORT ssize_t name parameters {        \
+    static const auto next = ROCI_NEXT(name);  \
+    roci::redirect::before_read(fd);           \
+    return next arguments;                     \
+  }
+
+ROCI_READ(read, (int fd, void* out, std::size_t bytes), (fd, out, bytes))
+ROCI_READ(__read_chk, (int fd, void* out, std::size_t bytes, std::size_t room), (fd, out, bytes, room))
+ROCI_READ(pread, (int fd, void* out, std::size_t bytes, off_t at), (fd, out, bytes, at))
+ROCI_READ(pread64, (int fd, void* out, std::size_t bytes, off64_t at), (fd, out, bytes, at))
 
 // What these find is a name again.
 namespace {
