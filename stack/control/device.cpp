@@ -290,7 +290,12 @@ int Device::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   if ((mask & kQpMaxQpRdAtomic) != 0 && attr.max_rd_atomic > config_.limits.max_qp_init_rd_atom) return EINVAL;
   if ((mask & kQpMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > config_.limits.max_qp_rd_atom) return EINVAL;
   if (const int error = route_qp(qp, attr, mask); error != 0) return error;
-  if ((mask & kQpStateAttr) != 0 && attr.state == QpState::kReset) worker_.forget(*qp);
+  if ((mask & kQpStateAttr) != 0 && attr.state == QpState::kReset) {
+    worker_.forget(*qp);
+    // What the QP was before is over: no completion of then is to be taken for one of now.
+    qp->send_cq()->discard(qp->qpn());
+    qp->recv_cq()->discard(qp->qpn());
+  }
   qp->apply(attr, mask);
   worker_.activate(*qp);
   return 0;
@@ -300,6 +305,12 @@ void Device::query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity) {
   ControlCall call(*this);
   *attr = qp->query();
   *capacity = qp->capacity();
+}
+
+void Device::silence_qp(Qp* qp) {
+  ControlCall call(*this);
+  worker_.forget(*qp);
+  qp->apply({.state = QpState::kReset}, kQpStateAttr);
 }
 
 int Device::destroy_qp(Qp* qp) {

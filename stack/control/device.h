@@ -122,8 +122,11 @@ class Device {
 
   /// Writes back the granted capacity. EINVAL beyond the limits, EOPNOTSUPP for other types than RC, UC and UD.
   int create_qp(Pd* pd, QpInit& init, Qp** qp);
+  /// To RESET: completions of the QP that nobody has polled are dropped.
   int modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
   void query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity);
+  /// The first half of destroying: from now on nothing completes or is raised for the QP. What has completed stays.
+  void silence_qp(Qp* qp);
   int destroy_qp(Qp* qp);
 
   int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);  ///< EINVAL for a path that leads nowhere

@@ -76,4 +76,13 @@ void Cq::forget(const SendQueue& sq) {
     if (ring_[i & mask_].sq == &sq) ring_[i & mask_].sq = nullptr;
 }
 
+void Cq::discard(Qpn qpn) {
+  LockGuard guard(poll_lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint32_t end = head_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = end; i != tail; ++i)
+    if (ring_[i & mask_].qpn != qpn) ring_[end++ & mask_] = ring_[i & mask_];
+  tail_.store(end, std::memory_order_release);
+}
+
 }  // namespace roci

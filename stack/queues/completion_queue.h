@@ -72,8 +72,10 @@ class Cq {
   /// Control, under the baton. False if more CQEs wait than `capacity` holds.
   bool resize(std::uint32_t capacity);
 
-  /// Control, under the baton: `sq` is about to go or to be emptied; its CQEs stay, and no longer name it.
+  /// Control, under the baton: `sq` is about to go; its CQEs stay, and no longer name it.
   void forget(const SendQueue& sq);
+  /// Control, under the baton: drops the CQEs of a QP that begins anew.
+  void discard(Qpn qpn);
 
   std::uint32_t users = 0;  ///< QPs that complete here; control, under the baton
   bool overrun = false;     ///< worker: a CQE was lost; raised once

@@ -251,6 +251,15 @@ TEST_F(Post, post__reset_forgets_what_was_posted) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(ibv_poll_cq(cq_.get(), 1, &wc), 0);
 }
 
+TEST_F(ShimPost, post__reset_drops_completions_that_nobody_took) {
+  bring_up(qp_.get(), IBV_QPS_RTS);
+  ASSERT_EQ(post(qp_.get(), {receive_request(1, nullptr, 0)}), kPosted);
+  ASSERT_EQ(move_to(qp_.get(), IBV_QPS_ERR), 0);
+  ASSERT_EQ(move_to(qp_.get(), IBV_QPS_RESET), 0);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq_.get(), 1, &wc), 0);
+}
+
 /// Wrong use that only shows when the request is executed: it fails with a completion.
 class Transfer : public Connected {
  protected:

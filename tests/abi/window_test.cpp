@@ -101,6 +101,14 @@ TEST_F(ShimMemoryWindow, bind_mw__opens_its_part_under_a_new_key) {
   EXPECT_EQ(write(before, remote.address() + 128), IBV_WC_REM_ACCESS_ERR);
 }
 
+/// As Linux has it; a window has no L_Key to write by.
+TEST_F(ShimMemoryWindow, bind_mw__local_write_may_be_asked_for) {
+  const Mw mw = make_mw(IBV_MW_TYPE_1);
+  ASSERT_EQ(bind_1(mw.get(), info(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)), 0);
+  ASSERT_EQ(remote.next_status(), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(mw->rkey, remote.address() + 128), IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST_F(ShimMemoryWindow, bind_mw__beside_the_window_is_a_remote_access_error) {
   const Mw mw = make_mw(IBV_MW_TYPE_1);
   ASSERT_EQ(bind_1(mw.get(), info()), 0);
@@ -130,7 +138,7 @@ TEST_F(ShimMemoryWindow, bind_mw__wrong_arguments_change_nothing) {
   what = info();
   what.mr = nullptr;
   EXPECT_EQ(bind_1(mw.get(), what), EINVAL);
-  EXPECT_EQ(bind_1(mw.get(), info(IBV_ACCESS_LOCAL_WRITE)), EINVAL);
+  EXPECT_EQ(bind_1(mw.get(), info(IBV_ACCESS_MW_BIND)), EINVAL);
   EXPECT_EQ(bind_1(mw.get(), info(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED)), EINVAL);
   EXPECT_EQ(bind_1(of_type_2.get(), info()), EINVAL);
   for (const unsigned flags : {unsigned{IBV_SEND_INLINE}, unsigned{IBV_SEND_SOLICITED}, 1u << 20}) {
@@ -184,7 +192,7 @@ TEST_F(ShimMemoryWindow, post_send__malformed_binds_are_invalid) {
   wr.bind_mw.mw = nullptr;
   EXPECT_EQ(refused(wr), EINVAL);
   EXPECT_EQ(refused(bind_request(of_type_1.get(), info())), EINVAL);
-  EXPECT_EQ(refused(bind_request(mw.get(), info(IBV_ACCESS_LOCAL_WRITE))), EINVAL);
+  EXPECT_EQ(refused(bind_request(mw.get(), info(IBV_ACCESS_MW_BIND))), EINVAL);
   wr = bind_request(mw.get(), info());
   wr.bind_mw.rkey ^= 0x100;
   EXPECT_EQ(refused(wr), EINVAL) << "another window's key";
@@ -334,7 +342,7 @@ TEST_F(ShimExtendedWindow, wr_bind_mw__malformed_fails_the_batch) {
   const Mw mw = make_mw(IBV_MW_TYPE_2);
   const Mw of_type_1 = make_mw(IBV_MW_TYPE_1);
   const ibv_mw_bind_info good = info();
-  const ibv_mw_bind_info bad = info(IBV_ACCESS_LOCAL_WRITE);
+  const ibv_mw_bind_info bad = info(IBV_ACCESS_MW_BIND);
   const auto refused = [&](ibv_mw* window, std::uint32_t key, const ibv_mw_bind_info* what) {
     start(1);
     ibv_wr_bind_mw(qp_, window, key, what);

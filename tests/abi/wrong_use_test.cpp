@@ -231,7 +231,7 @@ TEST_F(ShimWrongUse, windows) {
       {"bind_mw", "flags", EINVAL, [&] { return bind(mw.get(), IBV_SEND_INLINE, nothing); }},
       {"bind_mw", "no region", EINVAL, [&] { return bind(mw.get(), 0, [](auto& info) { info.mr = nullptr; }); }},
       {"bind_mw", "rights", EINVAL,
-       [&] { return bind(mw.get(), 0, [](auto& info) { info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE; }); }},
+       [&] { return bind(mw.get(), 0, [](auto& info) { info.mw_access_flags = IBV_ACCESS_MW_BIND; }); }},
   });
 }
 

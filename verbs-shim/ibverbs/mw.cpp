@@ -32,7 +32,8 @@ int dealloc_mw(ibv_mw* mw) {
 bool make_bind_request(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info, SendRequest* request) {
   constexpr unsigned kRights =
       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED;
-  if ((info.mw_access_flags & ~kRights) != 0) return false;
+  // To write locally is no right of a window, but Linux does not mind.
+  if ((info.mw_access_flags & ~(kRights | IBV_ACCESS_LOCAL_WRITE)) != 0) return false;
   // Only the tag is the client's to choose.
   if (((mw->rkey ^ rkey) & ~KeyTable::kTagMask) != 0) return false;
   request->opcode = WrOpcode::kBindMw;
@@ -40,7 +41,7 @@ bool make_bind_request(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_i
   request->imm_or_rkey = info.mr == nullptr ? 0 : info.mr->lkey;
   request->remote_addr = info.addr;
   request->swap = info.length;
-  request->compare_add = info.mw_access_flags;
+  request->compare_add = info.mw_access_flags & kRights;
   return true;
 }
 

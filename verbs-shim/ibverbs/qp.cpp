@@ -211,9 +211,8 @@ ROCI_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_a
 ROCI_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   ShimQp* shim = from(base);
   if (!is_detached(base->context)) {
-    // Nothing new is raised for a QP in RESET; what was raised and not yet fetched is forgotten.
-    const roci::QpAttr reset{.state = roci::QpState::kReset};
-    device_of(base->context).modify_qp(shim->qp, reset, roci::kQpStateAttr);
+    // What was raised and not yet fetched is forgotten.
+    device_of(base->context).silence_qp(shim->qp);
     from(base->context)->async_events->purge([shim](const roci::AsyncEvent& event) { return event.qp == shim->qp; });
     wait_for_acknowledgement(&base->mutex, &base->cond, &base->events_completed, &shim->async_events_delivered);
     if (const int error = device_of(base->context).destroy_qp(shim->qp); error != 0) return error;

@@ -64,6 +64,21 @@ TEST(CompletionQueue, forget__leaves_the_entries_and_no_way_to_the_queue) {
   EXPECT_EQ(kept.post({}), 0);
 }
 
+TEST(CompletionQueue, discard__drops_the_entries_of_one_queue_pair_and_keeps_the_order_of_the_rest) {
+  Cq cq(4, nullptr);
+  std::array<Cqe, 4> out;
+  // Past the end of the ring.
+  for (int i = 0; i < 3; ++i) cq.push(numbered(i));
+  ASSERT_EQ(cq.poll(out), 3u);
+  for (std::uint32_t i = 0; i < 4; ++i) cq.push({.wr_id = i, .qpn = Qpn{7 + i % 2}});
+  cq.discard(Qpn{7});
+  EXPECT_TRUE(cq.push({.wr_id = 4, .qpn = Qpn{7}}));
+  ASSERT_EQ(cq.poll(out), 3u);
+  EXPECT_EQ(out[0].wr_id, 1u);
+  EXPECT_EQ(out[1].wr_id, 3u);
+  EXPECT_EQ(out[2].wr_id, 4u);
+}
+
 TEST(CompletionQueue, take_event__only_once_for_one_request) {
   Cq cq(8, nullptr);
   cq.push(numbered(0));
