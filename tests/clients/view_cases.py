@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 
 from pair import End, Pair
 from tap import check, check_equal
@@ -52,11 +53,13 @@ class Cases:
         """By listing, by pattern, through links, and as what they are."""
         check_equal(self.said_by(["ls", "/sys/class/infiniband", "/dev/infiniband"]).split(),
                     ["/dev/infiniband:", "rdma_cm", "uverbs0", "/sys/class/infiniband:", "roci0"])
-        check_equal(self.said_by(["stat", "-L", "-c", "%F", "/dev/infiniband/uverbs0"]).strip(), "character special file")
+        kind = self.said_by(["stat", "-L", "-c", "%F", "/dev/infiniband/uverbs0"]).strip()
+        check_equal(kind, "character special file")
         check_equal(self.said_by(["readlink", "-f", DEVICE]).strip(), "/sys/devices/virtual/rocinante/infiniband/roci0")
         check_equal(self.said_by(["bash", "-c", f"echo {DEVICE}/node*"]).split(),
                     [f"{DEVICE}/node_desc", f"{DEVICE}/node_guid", f"{DEVICE}/node_type"])
-        check_equal(self.said_by(["ls", f"{DEVICE}/device/net"]).strip(), "roci0")
+        known = "roci0" in [name for _, name in socket.if_nameindex()]
+        check_equal("net" in self.said_by(["ls", f"{DEVICE}/device/"]).split(), known, "an interface is there")
         check_equal(self.said_by(["ls", "/sys/class/infiniband"], ["--name", "other1"]).strip(), "other1")
         check("uverbs0" in self.said_by(["ls", "-l", "/sys/class/infiniband_verbs"]), "no uverbs0")
 
