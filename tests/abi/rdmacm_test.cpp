@@ -137,6 +137,7 @@ class RdmaCm : public testing::Test {
     ASSERT_EQ(rdma_create_qp(id.get(), nullptr, &attr), 0) << std::strerror(errno);
   }
 
+  /// `data` outlives what is returned.
   static rdma_conn_param parameters(const std::vector<std::uint8_t>& data = {}) {
     rdma_conn_param param{};
     param.private_data = data.data();
@@ -241,7 +242,8 @@ TEST_F(RdmaCm, private_data__comes_to_the_last_byte) {
   const Id listener = listen();
   Id client = resolved(listener);
   make_qp(client);
-  rdma_conn_param param = parameters(numbered(57));
+  const std::vector<std::uint8_t> too_long = numbered(57);
+  rdma_conn_param param = parameters(too_long);
   EXPECT_EQ(rdma_connect(client.get(), &param), -1);
   EXPECT_EQ(errno, EINVAL);
   const std::vector<std::uint8_t> asked = numbered(56);
