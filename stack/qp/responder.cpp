@@ -235,7 +235,7 @@ Fault Responder::queue_read(const Reth& reth, Psn psn, std::uint32_t packets, bo
 }
 
 Fault Responder::execute_read(const Inbound& in) {
-  if (responses_.full() || qp_.attr().max_dest_rd_atomic == 0) return Fault::kTooManyReads;
+  if (qp_.attr().max_dest_rd_atomic == 0 || !responses_.make_room()) return Fault::kTooManyReads;
   const Reth reth = in.view.reth();
   const std::uint32_t packets = response_packets(reth.dma_length, qp_.mtu_shift());
   const Fault fault = queue_read(reth, in.view.bth.psn, packets, false);
@@ -248,7 +248,7 @@ Fault Responder::execute_read(const Inbound& in) {
 Fault Responder::execute_atomic(const Inbound& in) {
   const AtomicEth atomic = in.view.atomic_eth();
   if (atomic.va % sizeof(std::uint64_t) != 0) return Fault::kMisaligned;
-  if (responses_.full() || qp_.attr().max_dest_rd_atomic == 0) return Fault::kTooManyReads;
+  if (qp_.attr().max_dest_rd_atomic == 0 || !responses_.make_room()) return Fault::kTooManyReads;
   std::byte* memory = remote_memory(atomic.rkey, atomic.va, sizeof(std::uint64_t), kAccessRemoteAtomic);
   if (memory == nullptr) return Fault::kRemoteAccess;
   auto* word = reinterpret_cast<std::uint64_t*>(memory);
@@ -287,7 +287,7 @@ void Responder::replay_read(const Inbound& in) {
   // A duplicate asks for nothing that was not asked for before.
   if ((psn + packets).after(expected_psn_)) return;
   responses_.cut_from(psn);
-  if (!responses_.full()) static_cast<void>(queue_read(reth, psn, packets, true));
+  if (responses_.make_room()) static_cast<void>(queue_read(reth, psn, packets, true));
 }
 
 void Responder::replay_atomic(const Inbound& in) {
@@ -295,8 +295,8 @@ void Responder::replay_atomic(const Inbound& in) {
   const std::uint64_t* original = responses_.find_atomic(psn);
   if (original == nullptr) return;
   responses_.cut_from(psn);
-  if (responses_.full()) return;
-  owe_response({.is_atomic = true, .next_psn = psn, .packets_left = 1, .original = *original});
+  if (!responses_.make_room()) return;
+  owe_response({.is_atomic = true, .next_psn = psn, .packets_left = 1, .is_replay = true, .original = *original});
 }
 
 void Responder::refuse(Fault fault, Psn psn) {

@@ -34,7 +34,6 @@ class ResponseQueue {
   void clear() { head_ = size_ = saved_next_ = saved_size_ = 0; }
 
   bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == capacity_; }
   Response& front() { return pending_[head_]; }
   void push(const Response& response) {
     pending_[(head_ + size_) % capacity_] = response;
@@ -43,6 +42,15 @@ class ResponseQueue {
   void pop() {
     head_ = head_ + 1 == capacity_ ? 0 : head_ + 1;
     --size_;
+  }
+  /// Whether there is room for the response to one request more. If need be the oldest gives way, where a duplicate
+  /// asked for it: of as many requests as are allowed at once, the requester has seen the oldest answered before it
+  /// sent one more, and has asked for it again before the answer came.
+  bool make_room() {
+    if (size_ < capacity_) return true;
+    if (!front().is_replay) return false;
+    pop();
+    return true;
   }
   /// A requester that asks again from `psn` no longer waits for what was to come from there on.
   void cut_from(Psn psn) {

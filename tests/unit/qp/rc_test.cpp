@@ -181,6 +181,81 @@ void post_each(WirePair& pair, std::initializer_list<WrOpcode> opcodes) {
 bool is_answer(const Frame& frame) { return test::describe(frame).find(" msn=") != std::string::npos; }
 
 /// Some requesters take an ACK with an atomic's PSN for its answer, and complete it with what was in memory before.
+void read_packets(WirePair& pair, std::uint32_t packets) {
+  const Sge in = pair.a.sge(0, packets * 1024);
+  pair.a.post({.opcode = WrOpcode::kRdmaRead,
+               .flags = kSendSignaled,
+               .num_sge = 1,
+               .sges = &in,
+               .remote_addr = pair.b.address(0),
+               .rkey = RKey{pair.b.mr->key}});
+}
+
+/// `b` answers what was asked, but the answers stay under way: they are what is returned. From then on its port is
+/// full.
+std::vector<Frame> hold_responses(WirePair& pair) {
+  std::vector<Frame> held;
+  pair.run([&](Frame& frame) {
+    if (test::describe(frame).find("READ_RESP") == std::string::npos) return true;
+    held.push_back(frame);
+    return false;
+  });
+  pair.b.port.room_frames = 0;
+  return held;
+}
+
+/// Answers to duplicates that nobody waits for any more do not count against a good request.
+TEST(Rc, reads__asked_for_again_leave_room_for_new_ones) {
+  WirePair pair;  // 4 READs at once
+  for (int i = 0; i < 4; ++i) read_packets(pair, 1);
+  const std::vector<Frame> held = hold_responses(pair);
+  ASSERT_EQ(held.size(), 4u);
+  pair.run_next_deadline();
+  ASSERT_EQ(pair.b.counters.duplicate_request, 4u);
+  pair.a.port.arrived.assign(held.begin(), held.end());
+  for (int i = 0; i < 4; ++i) read_packets(pair, 1);
+  pair.run();
+  EXPECT_EQ(pair.a.completions().size(), 4u);
+  pair.b.port.room_frames = 64;
+  pair.run();
+  EXPECT_EQ(pair.b.counters.resp_remote_invalid_request, 0u);
+  const auto done = pair.a.completions();
+  ASSERT_EQ(done.size(), 4u);
+  for (const Cqe& cqe : done) EXPECT_EQ(cqe.status, WcStatus::kSuccess);
+}
+
+TEST(Rc, read__asked_for_again_from_further_on_each_time_is_answered_to_the_end) {
+  QpAttr attr = WirePair::defaults();
+  attr.max_rd_atomic = attr.max_dest_rd_atomic = 2;
+  WirePair pair(attr);
+  read_packets(pair, 6);
+  const std::vector<Frame> held = hold_responses(pair);
+  ASSERT_EQ(held.size(), 6u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    pair.run_next_deadline();
+    pair.a.port.arrived.push_back(held[i]);
+    pair.run();
+  }
+  pair.run_next_deadline();
+  ASSERT_EQ(pair.log.back(), "> RC_READ_REQUEST psn=104 ack");
+  pair.b.port.room_frames = 64;
+  pair.run();
+  const auto done = pair.a.completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+}
+
+TEST(Rc, reads__more_than_allowed_at_once_are_refused) {
+  QpAttr attr = WirePair::defaults();
+  attr.max_dest_rd_atomic = 3;
+  WirePair pair(attr);
+  pair.b.port.room_frames = 0;
+  for (int i = 0; i < 4; ++i) read_packets(pair, 1);
+  pair.run();
+  EXPECT_EQ(pair.b.counters.resp_remote_invalid_request, 1u);
+  EXPECT_EQ(pair.b.qp->state(), QpState::kErr);
+}
+
 TEST(Rc, ack__of_a_duplicate_takes_in_no_read_or_atomic_behind_it) {
   for (const WrOpcode opcode : {WrOpcode::kAtomicFetchAdd, WrOpcode::kRdmaRead})
     for (const bool more : {false, true}) {
