@@ -6,9 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "drivers/fabric/large_pages.h"
 #include "stack/base/types.h"
 #include "stack/egress/pacer.h"
 
@@ -40,7 +40,8 @@ struct Frame {
   std::uint8_t priority = 0;
   std::uint8_t l3_offset = 0;  ///< of the IP header; 0 if there is none
   bool is_v4 = false;
-  std::uint64_t tag = 0;  ///< the driver's
+  std::uint64_t tag = 0;  ///< the driver's, as is the next
+  Instant arrives{};      ///< at the end of the link that it is on
 
   /// Preamble, FCS and gap included.
   std::uint32_t wire_bytes() const { return std::max(frame_bytes, kMinBytes) + egress::kWireOverheadBytes; }
@@ -108,7 +109,8 @@ class FramePool {
   std::array<Frame*, 2> free_{};
   std::size_t in_use_ = 0;
   std::size_t memory_bytes_ = 0;
-  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::array<std::size_t, 2> next_slab_frames_;
+  std::vector<LargePages> slabs_;
 };
 
 }  // namespace roci::fabric

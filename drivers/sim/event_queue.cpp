@@ -92,7 +92,21 @@ bool EventQueue::open_next() {
     index = behind;
   }
   std::sort(ready_.begin(), ready_.end(), later);
+  fetch_behind();
   return true;
+}
+
+/// What an event is about was last touched long ago: it is fetched while those of the slot before happen.
+void EventQueue::fetch_behind() const {
+  constexpr std::uint64_t kLineBytes = 64;
+  const std::int64_t next = next_occupied(tick_);
+  if (next < 0) return;
+  for (std::uint32_t index = slots_[slot_of(next)]; index != kNone; index = nodes_[index].next) {
+    const Event& event = nodes_[index].event;
+    __builtin_prefetch(event.target);
+    __builtin_prefetch(reinterpret_cast<const void*>(event.argument));
+    __builtin_prefetch(reinterpret_cast<const void*>(event.argument + kLineBytes));
+  }
 }
 
 void EventQueue::call_at(Instant at, std::function<void()> function) {
@@ -103,11 +117,6 @@ bool EventQueue::step() {
   if (ready_.empty() && !open_next()) return false;
   const Event event = ready_.back();
   ready_.pop_back();
-  if (!ready_.empty()) {
-    // What comes next was last touched long ago: it is fetched while this event happens.
-    __builtin_prefetch(ready_.back().target);
-    __builtin_prefetch(reinterpret_cast<const void*>(ready_.back().argument));
-  }
   now_ = event.at;
   ++events_run_;
   event.target->on_event(now_, event.argument);

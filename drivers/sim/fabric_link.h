@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "drivers/fabric/frame.h"
 #include "drivers/sim/event_queue.h"
@@ -27,7 +25,7 @@ class LinkObserver {
 };
 
 /// Frames arrive in the order in which they were sent, so one event at a time is enough.
-class FabricLink : public EventTarget {
+class FabricLink final : public EventTarget {
  public:
   explicit FabricLink(EventQueue& events) : events_(events) {}
 
@@ -41,14 +39,15 @@ class FabricLink : public EventTarget {
 
   /// Takes the frame over. Arrivals are in order.
   void send(fabric::Frame* frame, Instant arrives) {
-    if (sent_ - arrived_ == flight_.size()) grow();
-    flight_[sent_++ & (flight_.size() - 1)] = {arrives, frame};
-    if (sent_ - arrived_ == 1) schedule();
+    const bool is_first = flight_.empty();
+    frame->arrives = arrives;
+    flight_.push(frame);
+    if (is_first) schedule();
   }
 
   void on_event(Instant now, std::uint64_t) override {
-    fabric::Frame* frame = flight_[arrived_++ & (flight_.size() - 1)].frame;
-    if (arrived_ != sent_) schedule();
+    fabric::Frame* frame = flight_.pop();
+    if (!flight_.empty()) schedule();
     data_frames_ += frame->frame_bytes > fabric::FramePool::kSmallBytes;
     if (observer_ != nullptr) [[unlikely]]
       observer_->on_frame(*frame, now);
@@ -59,35 +58,21 @@ class FabricLink : public EventTarget {
   std::uint64_t data_frames() const { return data_frames_; }
   /// Gives up what is under way.
   void clear(fabric::FramePool& pool) {
-    for (; arrived_ != sent_; ++arrived_) pool.free(flight_[arrived_ & (flight_.size() - 1)].frame);
+    while (fabric::Frame* frame = flight_.pop()) pool.free(frame);
   }
 
  private:
-  struct InFlight {
-    Instant arrives;
-    fabric::Frame* frame = nullptr;
-  };
-
   /// The event's argument is the frame, so that the queue has it at hand when the event comes.
   void schedule() {
-    const InFlight& first = flight_[arrived_ & (flight_.size() - 1)];
-    events_.schedule(first.arrives, *this, reinterpret_cast<std::uint64_t>(first.frame));
-  }
-  void grow() {
-    std::vector<InFlight> larger(2 * flight_.size());
-    for (std::uint64_t i = arrived_; i != sent_; ++i)
-      larger[i & (larger.size() - 1)] = flight_[i & (flight_.size() - 1)];
-    flight_ = std::move(larger);
+    events_.schedule(flight_.front()->arrives, *this, reinterpret_cast<std::uint64_t>(flight_.front()));
   }
 
   EventQueue& events_;
   FrameReceiver* receiver_ = nullptr;
-  unsigned port_ = 0;
   LinkObserver* observer_ = nullptr;
-  std::vector<InFlight> flight_ = std::vector<InFlight>(16);  ///< a ring; its size is a power of two
-  std::uint64_t sent_ = 0;
-  std::uint64_t arrived_ = 0;
+  fabric::FrameFifo flight_;
   std::uint64_t data_frames_ = 0;
+  unsigned port_ = 0;
 };
 
 }  // namespace roci::sim

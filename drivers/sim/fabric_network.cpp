@@ -70,7 +70,7 @@ void FabricSwitch::turn(unsigned port, Instant now) {
 
 FabricNetwork::FabricNetwork(EventQueue& events, const fabric::Topology& topology, const fabric::SwitchConfig& config,
                              std::uint32_t large_frame_bytes, std::uint64_t seed)
-    : events_(events), topology_(topology), pool_(large_frame_bytes), host_links_(topology.hosts.size()) {
+    : topology_(topology), pool_(large_frame_bytes), host_links_(topology.hosts.size()) {
   for (const fabric::TopologySwitch& one : topology_.switches)
     switches_.push_back(std::make_unique<FabricSwitch>(events, config, one, pool_, seed, switches()));
   for (std::unique_ptr<FabricLink>& link : host_links_) link = std::make_unique<FabricLink>(events);

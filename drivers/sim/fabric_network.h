@@ -71,7 +71,6 @@ class FabricNetwork {
  private:
   void connect(FabricLink& link, const fabric::LinkEnd& to);
 
-  EventQueue& events_;
   const fabric::Topology topology_;
   fabric::FramePool pool_;
   std::vector<std::unique_ptr<FabricSwitch>> switches_;

@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "drivers/fabric/large_pages.h"
 #include "drivers/sim/fabric_network.h"
 #include "stack/base/assert.h"
 #include "tools/lab/flow_plan.h"
@@ -65,7 +67,8 @@ class Experiment {
         options_(options),
         topology_(fabric::make_topology(scenario.topology)),
         network_(events_, topology_, switch_config(), largest_frame(), scenario.seed),
-        pattern_(largest_message(), scenario.seed) {
+        pattern_(largest_message(), scenario.seed),
+        sinks_(topology_.hosts.size() * largest_message()) {
     make_hosts();
     plan();
   }
@@ -89,6 +92,10 @@ class Experiment {
     std::uint32_t bytes = 0;
     for (const HostSettings& host : scenario_.hosts) bytes = std::max(bytes, host.mtu_bytes);
     return bytes;
+  }
+  std::span<std::byte> sink_of(std::uint32_t host) const {
+    const std::size_t bytes = pattern_.bytes().size();
+    return sinks_.bytes().subspan(host * bytes, bytes);
   }
   std::uint32_t largest_message() const {
     std::uint32_t bytes = 0;
@@ -136,6 +143,7 @@ class Experiment {
   const fabric::Topology topology_;
   sim::FabricNetwork network_;
   Pattern pattern_;
+  const fabric::LargePages sinks_;  ///< one for each host
   std::vector<std::unique_ptr<LabHost>> hosts_;
   std::vector<Flow> flows_;
   std::vector<std::uint32_t> starts_;  ///< flows that wait for a time only, by that time
@@ -154,7 +162,8 @@ void Experiment::make_hosts() {
   const auto count = static_cast<std::uint32_t>(topology_.hosts.size());
   for (std::uint32_t i = 0; i < count; ++i) {
     const Duration rtt = base_rtt(topology_, i, (i + count / 2) % count, scenario_.hosts[i].mtu_bytes);
-    hosts_.push_back(std::make_unique<LabHost>(events_, network_.make_port(i), i, scenario_, rtt, pattern_));
+    hosts_.push_back(
+        std::make_unique<LabHost>(events_, network_.make_port(i), i, scenario_, rtt, pattern_, sink_of(i)));
     hosts_.back()->set_completion_handler([this](const Cqe& cqe) { on_completion(cqe); });
   }
 }

@@ -58,10 +58,10 @@ Pattern::Pattern(std::size_t bytes, std::uint64_t seed) : bytes_(bytes) {
 }
 
 LabHost::LabHost(sim::EventQueue& events, std::unique_ptr<sim::FabricPort> port, std::uint32_t number,
-                 const Scenario& scenario, Duration base_rtt, Pattern& pattern)
+                 const Scenario& scenario, Duration base_rtt, Pattern& pattern, std::span<std::byte> sink)
     : settings_(scenario.hosts[number]),
       sim_(events, std::move(port), number, scenario.seed, config_of(scenario, number, base_rtt)),
-      sink_(pattern.bytes().size()) {
+      sink_(sink) {
   Device& device = sim_.device();
   ROCI_ASSERT(device.alloc_pd(&pd_) == 0);
   ROCI_ASSERT(device.create_cq(kCqEntries, nullptr, &cq_) == 0);

@@ -23,6 +23,7 @@ class Pattern {
  public:
   Pattern(std::size_t bytes, std::uint64_t seed);
   std::span<std::byte> bytes() { return bytes_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   std::vector<std::byte> bytes_;
@@ -31,9 +32,10 @@ class Pattern {
 /// Owner: the experiment's thread.
 class LabHost {
  public:
-  /// `pattern`, as long as the longest message of any host, outlives it.
+  /// `pattern`, as long as the longest message of any host, outlives it, as does `sink`: memory of that length, of
+  /// zeros, which others write to.
   LabHost(sim::EventQueue& events, std::unique_ptr<sim::FabricPort> port, std::uint32_t number,
-          const Scenario& scenario, Duration base_rtt, Pattern& pattern);
+          const Scenario& scenario, Duration base_rtt, Pattern& pattern, std::span<std::byte> sink);
   ~LabHost();
   LabHost(const LabHost&) = delete;
   LabHost& operator=(const LabHost&) = delete;
@@ -63,7 +65,7 @@ class LabHost {
 
   const HostSettings settings_;
   sim::SimHost sim_;
-  std::vector<std::byte> sink_;
+  const std::span<std::byte> sink_;
   std::uint64_t written_bytes_ = 0;
   Pd* pd_ = nullptr;
   Cq* cq_ = nullptr;
