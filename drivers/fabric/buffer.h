@@ -7,6 +7,7 @@
 // A lossy frame is dropped when its egress queue has reached the same kind of threshold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -45,6 +46,15 @@ class SharedBuffer {
 
   /// A frame came in by `port` and wants to go to an egress queue of `queue_bytes`.
   Admission admit(unsigned port, unsigned priority, std::uint32_t bytes, std::uint64_t queue_bytes);
+  /// True if a frame that came in by `port` and went at once, to an empty egress queue, would be taken in, and all be
+  /// as if it had not been.
+  bool passes(unsigned port, unsigned priority, std::uint32_t bytes) const {
+    const PriorityGroup& group = groups_[port * egress::kPriorities + priority];
+    const bool lossless = (lossless_ >> priority & 1) != 0;
+    if (!lossless) return bytes <= threshold(config_.lossy_alpha) && shared_used_ + bytes <= shared_capacity_;
+    const std::uint32_t rest = bytes - std::min(bytes, config_.reserved_bytes - group.reserved);
+    return !group.xoff && group.shared + rest <= threshold(config_.alpha, shared_used_ + rest);
+  }
   /// A frame that came in by `port` is gone. True: the PG, which was stopped, may go on.
   bool release(unsigned port, unsigned priority, std::uint32_t bytes);
 
@@ -66,8 +76,9 @@ class SharedBuffer {
   }
 
  private:
-  std::int64_t threshold(double alpha) const {
-    const std::int64_t left = shared_capacity_ - shared_used_;
+  std::int64_t threshold(double alpha) const { return threshold(alpha, shared_used_); }
+  std::int64_t threshold(double alpha, std::int64_t shared_used) const {
+    const std::int64_t left = shared_capacity_ - shared_used;
     return left <= 0 ? 0 : static_cast<std::int64_t>(alpha * static_cast<double>(left));
   }
   Admission admit_lossless(unsigned port, PriorityGroup& group, std::uint32_t bytes);

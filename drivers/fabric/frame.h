@@ -20,6 +20,12 @@ enum class FrameKind : std::uint8_t {
   kPfc,  ///< meant for the port that receives it
 };
 
+/// What the frames of a network carry.
+enum class Payload : std::uint8_t {
+  kCarried,
+  kElided,  ///< lengths only: PortAttributes::elides_payload
+};
+
 /// Owner: whoever holds the pointer; one at a time.
 struct Frame {
   static constexpr std::uint32_t kNowhere = UINT32_MAX;

@@ -21,6 +21,10 @@ class QueueStatistics {
     bytes_ = bytes;
     if (bytes > max_bytes_) max_bytes_ = bytes;
   }
+  /// A frame has come and gone at once.
+  void touch(std::uint64_t bytes) {
+    if (bytes_ + bytes > max_bytes_) max_bytes_ = bytes_ + bytes;
+  }
   /// Forgets all but the present length: the end of a warm-up.
   void reset(Instant now);
 

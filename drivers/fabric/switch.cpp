@@ -125,13 +125,51 @@ void Switch::receive(unsigned port, Frame* frame, Instant now) {
   counters.rx_bytes += frame->frame_bytes;
   bytes_in_ += frame->frame_bytes;
   frame->ingress_port = static_cast<std::uint16_t>(port);
-  const std::uint32_t to = routes_.choose(frame->destination, frame->flow_hash, mix(number_ + 1));
+  const std::uint32_t to = route(*frame);
   if (to == RoutingTable::kNoPort || to == port) [[unlikely]]
     return drop(port, frame, DropReason::kNoRoute);
   if (frame->frame_bytes > config_.max_frame_bytes) [[unlikely]]
     return drop(port, frame, DropReason::kTooLong);
   enqueue(to, frame, now);
   check_balance();
+}
+
+std::uint32_t Switch::route(const Frame& frame) const {
+  return routes_.choose(frame.destination, frame.flow_hash, mix(number_ + 1));
+}
+
+/// A frame of `priority` would be the only one, and leave at once.
+bool Switch::is_idle(Port& port, unsigned priority, Instant now) {
+  if (port.backlogged != 0 || port.busy_until > now || port.told != port.xoff || port.refresh_due) return false;
+  if (std::min(port.refresh_at, port.watchdog_at) <= now || port.storms != 0) return false;
+  return !has_bit(port.pauses.mask(now), priority);
+}
+
+Passage Switch::pass(unsigned number, Frame* frame, Instant now) {
+  if (frame->kind == FrameKind::kUnclassified) classify(*frame, config_.trust);
+  if (frame->kind == FrameKind::kPfc) [[unlikely]]
+    return {};
+  const unsigned priority = frame->priority;
+  const std::uint32_t bytes = frame->frame_bytes;
+  const std::uint32_t to = route(*frame);
+  if (to == RoutingTable::kNoPort || to == number || bytes > config_.max_frame_bytes) [[unlikely]]
+    return {};
+  Port& egress = ports_[to];
+  if (!is_idle(egress, priority, now) || !buffer_.passes(number, priority, bytes)) return {};
+  PriorityCounters& in = ports_[number].counters[priority];
+  ++in.rx_frames;
+  in.rx_bytes += bytes;
+  bytes_in_ += bytes;
+  frame->ingress_port = static_cast<std::uint16_t>(number);
+  // Its queue was empty before and is after it, so it is not marked.
+  queue_of(egress, priority).statistics().touch(bytes);
+  PriorityCounters& out = egress.counters[priority];
+  ++out.tx_frames;
+  out.tx_bytes += bytes;
+  bytes_out_ += bytes;
+  check_balance();
+  tell(*frame, egress, 0, now);
+  return {.port = to, .transmission = transmit(egress, frame, now)};
 }
 
 void Switch::enqueue(unsigned number, Frame* frame, Instant now) {
@@ -254,10 +292,15 @@ Transmission Switch::send_frame(Port& port, unsigned priority, Instant now) {
   bytes_out_ += frame->frame_bytes;
   release(*frame);
   check_balance();
-  if (telemetry_ != nullptr)
-    telemetry_->on_dequeue(
-        *frame, {.rate_bps = port.config.rate_bps, .tx_bytes = port.tx_bytes, .at = now, .queue_bytes = behind});
+  tell(*frame, port, behind, now);
   return transmit(port, frame, now);
+}
+
+void Switch::tell(Frame& frame, const Port& port, std::uint64_t queue_bytes, Instant now) {
+  if (telemetry_ == nullptr) [[likely]]
+    return;
+  telemetry_->on_dequeue(
+      frame, {.rate_bps = port.config.rate_bps, .tx_bytes = port.tx_bytes, .at = now, .queue_bytes = queue_bytes});
 }
 
 Transmission Switch::transmit(Port& port, Frame* frame, Instant now) {

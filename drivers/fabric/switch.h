@@ -108,6 +108,12 @@ struct Transmission {
   Instant arrives{};       ///< its last bit arrives at the peer
 };
 
+/// What Switch::pass() has begun to send, and where.
+struct Passage {
+  unsigned port = 0;
+  Transmission transmission;
+};
+
 /// What in-band telemetry says of a queue that a frame leaves (as HPCC's INT).
 struct TelemetryHop {
   std::uint64_t rate_bps = 0;
@@ -139,6 +145,10 @@ class Switch {
   /// The last bit of `frame` has arrived at `port`. Takes the frame over. Only these of its members are the driver's:
   /// bytes, frame_bytes, stored_bytes, destination, source, tag; kind is kUnclassified where it enters the fabric.
   void receive(unsigned port, Frame* frame, Instant now);
+  /// The same, where nothing stands in the way of the frame's leaving at once: nothing waits at its egress port, which
+  /// is free, and it fits into the buffer. Otherwise nothing happens and the frame, which may have been classified, is
+  /// still the caller's, for receive(). The outcome is that of receive() and advance(), for less.
+  Passage pass(unsigned port, Frame* frame, Instant now);
   /// Does what is due at `port`, and begins to send a frame if there is one that may go.
   Transmission advance(unsigned port, Instant now);
   /// When advance() will have something to do at `port`, if nothing happens before: `now` or later.
@@ -207,6 +217,9 @@ class Switch {
   unsigned choose_priority(Port& port, std::uint8_t eligible);
   Transmission send_frame(Port& port, unsigned priority, Instant now);
   Transmission send_pfc(Port& port, Instant now);
+  std::uint32_t route(const Frame& frame) const;
+  bool is_idle(Port& port, unsigned priority, Instant now);
+  void tell(Frame& frame, const Port& port, std::uint64_t queue_bytes, Instant now);
   void mark(Port& port, Frame& frame);
   void release(const Frame& frame);
   Duration time_on_wire(const Port& port, std::uint32_t wire_bytes) const;

@@ -37,6 +37,9 @@ FabricSwitch::FabricSwitch(EventQueue& events, const fabric::SwitchConfig& confi
 }
 
 void FabricSwitch::on_arrival(unsigned port, fabric::Frame* frame, Instant now) {
+  const fabric::Passage passage = model_.pass(port, frame, now);
+  if (const fabric::Transmission& sent = passage.transmission; sent.frame != nullptr)
+    return links_[passage.port]->send(sent.frame, sent.arrives);
   model_.receive(port, frame, now);
   turn_woken(now);
 }
@@ -96,9 +99,9 @@ FabricLink& FabricNetwork::link_to_host(std::uint32_t host) {
   return switches_[peer.node]->link(peer.port);
 }
 
-std::unique_ptr<FabricPort> FabricNetwork::make_port(std::uint32_t host) {
+std::unique_ptr<FabricPort> FabricNetwork::make_port(std::uint32_t host, fabric::Payload payload) {
   const auto hosts = static_cast<std::uint32_t>(topology_.hosts.size());
-  auto port = std::make_unique<FabricPort>(host, hosts, topology_.hosts[host], pool_, *host_links_[host]);
+  auto port = std::make_unique<FabricPort>(host, hosts, topology_.hosts[host], pool_, *host_links_[host], payload);
   connect(*host_links_[host], topology_.hosts[host].peer);
   link_to_host(host).connect(*port, 0);
   return port;

@@ -53,8 +53,9 @@ class FabricNetwork {
   FabricNetwork& operator=(const FabricNetwork&) = delete;
 
   const fabric::Topology& topology() const { return topology_; }
-  /// The NIC of a host, which its host owns, and which is gone before the network. Once for each host, before frames.
-  std::unique_ptr<FabricPort> make_port(std::uint32_t host);
+  /// The NIC of a host, which its host owns, and which is gone before the network. Once for each host, before frames,
+  /// and with the same payload for all.
+  std::unique_ptr<FabricPort> make_port(std::uint32_t host, fabric::Payload payload);
 
   std::uint32_t switches() const { return static_cast<std::uint32_t>(switches_.size()); }
   FabricSwitch& fabric_switch(std::uint32_t number) { return *switches_[number]; }

@@ -4,25 +4,38 @@
 #include <cstring>
 
 #include "stack/base/assert.h"
+#include "stack/base/bytes.h"
 #include "stack/egress/pacer.h"
-#include "stack/wire/pfc_frame.h"
+#include "stack/wire/headers.h"
+#include "stack/wire/opcodes.h"
 
 namespace roci::sim {
 FabricPort::FabricPort(std::uint32_t number, std::uint32_t hosts, const fabric::TopologyPort& topology,
-                       fabric::FramePool& pool, FabricLink& link)
-    : number_(number), hosts_(hosts), rate_bps_(topology.rate_bps), delay_(topology.delay), pool_(pool), link_(link) {}
+                       fabric::FramePool& pool, FabricLink& link, fabric::Payload payload)
+    : number_(number),
+      hosts_(hosts),
+      rate_bps_(topology.rate_bps),
+      delay_(topology.delay),
+      payload_(payload),
+      pool_(pool),
+      link_(link) {}
 
 FabricPort::~FabricPort() {
   rx_release();
   while (fabric::Frame* frame = arrived_.pop()) pool_.free(frame);
 }
 
-PortAttributes FabricPort::attributes() const { return host_attributes(number_, rate_bps_); }
+PortAttributes FabricPort::attributes() const {
+  PortAttributes attributes = host_attributes(number_, rate_bps_);
+  attributes.elides_payload = payload_ == fabric::Payload::kElided;
+  return attributes;
+}
 
 Route* FabricPort::acquire_route(const IpAddress& destination, Qpn) {
   auto route = std::make_unique<FabricRoute>();
   route->destination = host_of(destination, hosts_);
   const bool known = route->destination != fabric::Frame::kNowhere;
+  route->elides_payload = payload_ == fabric::Payload::kElided;
   fill_route(*route, known ? mac_address(route->destination) : MacAddress{}, number_, destination.is_v4());
   routes_.push_back(std::move(route));
   return routes_.back().get();
@@ -83,18 +96,31 @@ void FabricPort::tx_commit(Route& route, std::span<const std::uint32_t> frame_by
       continue;
     }
     ROCI_ASSERT(frame_bytes[i] <= frame->capacity);
-    frame->frame_bytes = frame->stored_bytes = frame_bytes[i];
+    frame->frame_bytes = frame_bytes[i];
+    frame->stored_bytes = payload_ == fabric::Payload::kCarried ? frame_bytes[i] : stored_bytes(*frame);
     transmit(frame, static_cast<FabricRoute&>(route).destination);
   }
   reserved_.clear();
 }
 
+/// Where payload is elided: only the headers of a packet that has any.
+std::uint32_t FabricPort::stored_bytes(const fabric::Frame& frame) const {
+  const auto ether_type = load_be<std::uint16_t>(frame.bytes + EthernetHeader::kSize - sizeof(std::uint16_t));
+  if (ether_type != kEtherTypeIpv4 && ether_type != kEtherTypeIpv6) return frame.frame_bytes;
+  const std::size_t l3_bytes = ether_type == kEtherTypeIpv4 ? Ipv4Header::kSize : Ipv6Header::kSize;
+  const std::size_t bth = EthernetHeader::kSize + l3_bytes + UdpHeader::kSize;
+  const OpcodeInfo& info = opcode_info(std::to_integer<std::uint8_t>(frame.bytes[bth]));
+  const auto headers = static_cast<std::uint32_t>(bth + Bth::kSize + info.extension_bytes);
+  return frame.frame_bytes > headers + sizeof(std::uint32_t) ? headers : frame.frame_bytes;
+}
+
 /// Small frames give their large memory back.
 void FabricPort::transmit(fabric::Frame* frame, std::uint32_t destination) {
-  if (frame->frame_bytes <= fabric::FramePool::kSmallBytes) {
-    fabric::Frame* small = pool_.allocate(frame->frame_bytes);
-    std::memcpy(small->bytes, frame->bytes, frame->frame_bytes);
-    small->frame_bytes = small->stored_bytes = frame->frame_bytes;
+  if (frame->stored_bytes <= fabric::FramePool::kSmallBytes) {
+    fabric::Frame* small = pool_.allocate(frame->stored_bytes);
+    std::memcpy(small->bytes, frame->bytes, frame->stored_bytes);
+    small->frame_bytes = frame->frame_bytes;
+    small->stored_bytes = frame->stored_bytes;
     pool_.free(frame);
     frame = small;
   }

@@ -24,7 +24,7 @@ class FabricPort : public HostPort, public FrameReceiver {
 
   /// One of `hosts`, joined as `topology` says. `link`, which it sends into, and `pool` outlive it.
   FabricPort(std::uint32_t number, std::uint32_t hosts, const fabric::TopologyPort& topology, fabric::FramePool& pool,
-             FabricLink& link);
+             FabricLink& link, fabric::Payload payload);
   ~FabricPort() override;
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
@@ -54,6 +54,7 @@ class FabricPort : public HostPort, public FrameReceiver {
     std::uint32_t destination = fabric::Frame::kNowhere;
   };
 
+  std::uint32_t stored_bytes(const fabric::Frame& frame) const;
   void transmit(fabric::Frame* frame, std::uint32_t destination);
   std::uint32_t room();
 
@@ -61,6 +62,7 @@ class FabricPort : public HostPort, public FrameReceiver {
   const std::uint32_t hosts_;
   const std::uint64_t rate_bps_;
   const Duration delay_;
+  const fabric::Payload payload_;
   fabric::FramePool& pool_;
   FabricLink& link_;
   std::vector<std::unique_ptr<FabricRoute>> routes_;

@@ -39,6 +39,10 @@ struct PortAttributes {
   std::uint64_t speed_bps = 0;
   std::uint32_t qpn_block = 0;  ///< top 6 bits of every QPN made on this port
   bool link_up = true;
+  /// In simulation: packets go without their payload, though with all lengths as if it were there. Keys and ranges are
+  /// checked, but memory is neither read nor written, and the ICRC of a packet with payload neither made nor checked.
+  /// Routes say the same.
+  bool elides_payload = false;
 };
 
 /// Why a worker is being turned. Only a turn that promises another soon stamps the heartbeat.

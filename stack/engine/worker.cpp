@@ -1,6 +1,7 @@
 #include "stack/engine/worker.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -30,6 +31,7 @@ Worker::Worker(Port& port, EventSink& events, Counters& counters)
       gsi_(port, counters) {
   env_.gids = port_seen_.addresses;
   env_.route_source = &port;
+  if (port_seen_.elides_payload) env_.keys.elide_payload();
 }
 
 TurnResult Worker::turn(Instant now, TurnReason reason) {
@@ -72,14 +74,13 @@ void Worker::look_at_port(TurnReason reason) {
 }
 
 std::uint32_t Worker::receive(Instant now) {
-  std::array<RxFrame, kBurst> frames;
   std::uint32_t total = 0;
   while (total < kMaxReceivedPerTurn) {
-    const std::size_t count = port_.rx_burst(frames);
+    const std::size_t count = port_.rx_burst(received_);
     // Most of a burst is for one QP: it is attended to once.
     Qp* touched = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
-      Qp* qp = receive_frame(frames[i], now);
+      Qp* qp = receive_frame(received_[i], now);
       if (qp == touched || qp == nullptr) continue;
       if (touched != nullptr) attend(*touched, now);
       touched = qp;
@@ -87,9 +88,16 @@ std::uint32_t Worker::receive(Instant now) {
     if (touched != nullptr) attend(*touched, now);
     port_.rx_release();
     total += static_cast<std::uint32_t>(count);
-    if (count < frames.size()) break;
+    if (count < received_.size()) break;
   }
   return total;
+}
+
+/// True where there is none.
+bool Worker::has_right_icrc(const RxFrame& frame, const PacketView& view) const {
+  if (port_seen_.elides_payload && view.payload_bytes > 0) return true;
+  const std::byte* l3 = frame.data + view.l3_offset;
+  return compute_icrc(l3, view.is_v4, view.icrc_offset - view.l3_offset) == load_icrc(frame.data + view.icrc_offset);
 }
 
 Qp* Worker::receive_frame(const RxFrame& frame, Instant now) {
@@ -107,9 +115,7 @@ Qp* Worker::receive_frame(const RxFrame& frame, Instant now) {
       count_unparsed(status);
     return nullptr;
   }
-  const std::byte* l3 = frame.data + view.l3_offset;
-  const std::uint32_t icrc = compute_icrc(l3, view.is_v4, view.icrc_offset - view.l3_offset);
-  if (icrc != load_icrc(frame.data + view.icrc_offset)) [[unlikely]] {
+  if (!has_right_icrc(frame, view)) [[unlikely]] {
     ++counters.rx_icrc_encapsulated;
     return nullptr;
   }
@@ -206,10 +212,11 @@ void Worker::on_mac_control(std::span<const std::byte> header, Instant now) {
 }
 
 void Worker::count_pauses(Instant now) {
-  for (unsigned n = 0; n < egress::kPriorities; ++n)
-    if ((env_.egress.pfc & 1u << n) != 0)
-      env_.counters.priority[n].rx_pause_duration =
-          static_cast<std::uint64_t>(scheduler_.pauses().total(n, now).ps / microseconds(1).ps);
+  for (unsigned left = env_.egress.pfc; left != 0; left &= left - 1) {
+    const auto n = static_cast<unsigned>(std::countr_zero(left));
+    env_.counters.priority[n].rx_pause_duration =
+        static_cast<std::uint64_t>(scheduler_.pauses().total(n, now).ps / microseconds(1).ps);
+  }
 }
 
 /// Goes ahead of everything, and is never paused.

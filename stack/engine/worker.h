@@ -85,6 +85,7 @@ class Worker {
 
  private:
   std::uint32_t receive(Instant now);
+  bool has_right_icrc(const RxFrame& frame, const PacketView& view) const;
   /// The QP that the frame was for, or null.
   Qp* receive_frame(const RxFrame& frame, Instant now);
   void receive_without_qp(const Inbound& in);
@@ -124,7 +125,8 @@ class Worker {
   std::optional<PfcFrame> pfc_due_;  ///< the link had no room for it yet
   MacAddress mac_;
   Duration quantum_{};
-  bool lacks_room_ = false;  ///< at the end of the turn something waited for room in the link
+  std::array<RxFrame, kBurst> received_;  ///< of receive(): not cleared each time
+  bool lacks_room_ = false;               ///< at the end of the turn something waited for room in the link
   DeadlineHeap<Qp> deadlines_;
   alignas(64) std::atomic<Qp*> rung_{nullptr};
 };

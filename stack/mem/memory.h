@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stack/base/types.h"
+#include "stack/mem/copy.h"
 
 namespace roci {
 
@@ -87,6 +88,13 @@ class KeyTable {
   bool insert(KeyedRange* range, std::uint32_t random);
   void erase(const KeyedRange* range);
 
+  /// Before any key: what the keys open is checked, but neither read nor written (PortAttributes::elides_payload).
+  void elide_payload() { elides_payload_ = true; }
+  /// copy_user() of payload.
+  bool copy_payload(void* destination, const void* source, std::size_t bytes) const {
+    return elides_payload_ || copy_user(destination, source, bytes);
+  }
+
   const KeyedRange* find(std::uint32_t key) const {
     const std::uint32_t index = index_of(key);
     if (index >= ranges_.size()) return nullptr;
@@ -137,6 +145,7 @@ class KeyTable {
   std::vector<std::uint8_t> random_;  ///< the random bits of the latest key of each index
   std::vector<std::uint32_t> free_;
   std::uint32_t bound_ = 0;  ///< windows
+  bool elides_payload_ = false;
 };
 
 }  // namespace roci

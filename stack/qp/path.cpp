@@ -135,10 +135,12 @@ std::uint32_t Path::build_cnp(std::byte* frame, const Route& route, std::uint8_t
 std::uint32_t Path::close(std::byte* frame, const Route& route, const PacketPlan& plan) const {
   std::byte* l3 = frame + route.l2_bytes;
   const std::uint32_t l3_to_icrc = l3_bytes_ + static_cast<std::uint32_t>(UdpHeader::kSize) + transport_bytes(plan);
+  const std::uint32_t frame_bytes = route.l2_bytes + l3_to_icrc + kIcrcBytes;
+  if (route.elides_payload && plan.payload_bytes > 0) return frame_bytes;
   const std::uint32_t pad = pad_bytes(plan.payload_bytes);
   std::memset(l3 + l3_to_icrc - pad, 0, pad);
   store_icrc(l3 + l3_to_icrc, compute_icrc(l3, is_v4_, l3_to_icrc));
-  return route.l2_bytes + l3_to_icrc + kIcrcBytes;
+  return frame_bytes;
 }
 
 }  // namespace roci

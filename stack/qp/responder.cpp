@@ -208,7 +208,7 @@ Fault Responder::execute_write(const Inbound& in) {
   if (bytes > 0) {
     // Since the first packet the region may have gone.
     if (!info.is_first()) memory = remote_memory(rkey, va, bytes, kAccessRemoteWrite);
-    if (memory == nullptr || !copy_user(memory, in.payload, bytes)) return Fault::kRemoteAccess;
+    if (memory == nullptr || !qp_.env().keys.copy_payload(memory, in.payload, bytes)) return Fault::kRemoteAccess;
   }
   write_va_ = va + bytes;
   write_rkey_ = rkey;
@@ -386,7 +386,7 @@ std::uint32_t Responder::build_read_response(const Route& route, std::byte* fram
   if (bytes > 0) {
     // The region may have gone since the request was checked.
     std::byte* memory = remote_memory(response.rkey, response.va, bytes, kAccessRemoteRead);
-    if (memory == nullptr || !copy_user(out, memory, bytes)) {
+    if (memory == nullptr || !qp_.env().keys.copy_payload(out, memory, bytes)) {
       // A duplicate may be stale, and its requester have allowed since that the key goes.
       if (response.is_replay) {
         responses_.pop();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "stack/mem/copy.h"
 #include "stack/mem/memory.h"
 #include "stack/queues/work.h"
 
@@ -26,8 +25,8 @@ class SgeCursor {
   /// Copies `bytes` from the elements to `out`. False: a key, range or page is bad.
   bool gather(const KeyTable& keys, const Pd* pd, const Sge* sges, std::uint32_t count, std::byte* out,
               std::uint32_t bytes) {
-    return walk(keys, pd, sges, count, 0, bytes, [&out](std::byte* memory, std::uint32_t n) {
-      const bool ok = copy_user(out, memory, n);
+    return walk(keys, pd, sges, count, 0, bytes, [&keys, &out](std::byte* memory, std::uint32_t n) {
+      const bool ok = keys.copy_payload(out, memory, n);
       out += n;
       return ok;
     });
@@ -36,8 +35,8 @@ class SgeCursor {
   /// Copies `bytes` from `in` to the elements. False: a key, range, right or page is bad, or the list is too short.
   bool scatter(const KeyTable& keys, const Pd* pd, const Sge* sges, std::uint32_t count, const std::byte* in,
                std::uint32_t bytes) {
-    return walk(keys, pd, sges, count, kAccessLocalWrite, bytes, [&in](std::byte* memory, std::uint32_t n) {
-      const bool ok = copy_user(memory, in, n);
+    return walk(keys, pd, sges, count, kAccessLocalWrite, bytes, [&keys, &in](std::byte* memory, std::uint32_t n) {
+      const bool ok = keys.copy_payload(memory, in, n);
       in += n;
       return ok;
     });

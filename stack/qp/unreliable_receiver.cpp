@@ -152,7 +152,7 @@ Fault UnreliableReceiver::execute_write(const Inbound& in) {
   if (bytes > 0) {
     std::byte* memory =
         qp_.env().keys.check_remote(write_rkey_.value, qp_.pd(), qp_.qpn(), write_va_, bytes, kAccessRemoteWrite);
-    if (memory == nullptr || !copy_user(memory, in.payload, bytes)) return Fault::kRemoteAccess;
+    if (memory == nullptr || !qp_.env().keys.copy_payload(memory, in.payload, bytes)) return Fault::kRemoteAccess;
   }
   write_va_ += bytes;
   write_left_ -= bytes;

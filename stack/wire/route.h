@@ -15,6 +15,7 @@ namespace roci {
 struct Route {
   std::array<std::byte, 18> l2{};  ///< destination, source, [802.1Q tag], EtherType: as on the wire
   std::uint8_t l2_bytes = 14;      ///< 14, or 18 with a tag
+  bool elides_payload = false;     ///< as the port's attributes say
 };
 
 /// Where routes come from. Owner: whoever holds the worker's baton.

@@ -162,8 +162,8 @@ void Experiment::make_hosts() {
   const auto count = static_cast<std::uint32_t>(topology_.hosts.size());
   for (std::uint32_t i = 0; i < count; ++i) {
     const Duration rtt = base_rtt(topology_, i, (i + count / 2) % count, scenario_.hosts[i].mtu_bytes);
-    hosts_.push_back(
-        std::make_unique<LabHost>(events_, network_.make_port(i), i, scenario_, rtt, pattern_, sink_of(i)));
+    hosts_.push_back(std::make_unique<LabHost>(events_, network_.make_port(i, scenario_.payload), i, scenario_, rtt,
+                                               pattern_, sink_of(i)));
     hosts_.back()->set_completion_handler([this](const Cqe& cqe) { on_completion(cqe); });
   }
 }
@@ -367,7 +367,7 @@ Result Experiment::collect() {
   for (const std::unique_ptr<LabHost>& host : hosts_) {
     total.cnps += host->sim().counters().np_cnp_sent;
     total.retransmitted_packets += host->sim().counters().retransmitted_packets;
-    total.damaged_bytes += host->damaged_bytes(pattern_);
+    if (scenario_.payload == fabric::Payload::kCarried) total.damaged_bytes += host->damaged_bytes(pattern_);
   }
   total.cnps -= cnps_before_;
   total.retransmitted_packets -= retransmitted_before_;

@@ -125,9 +125,8 @@ void LabHost::post_receive(Qp* qp, std::uint64_t wr_id) {
 }
 
 void LabHost::poll() {
-  std::array<Cqe, 16> cqes;
-  for (std::size_t n = cq_->poll(cqes); n > 0; n = cq_->poll(cqes))
-    for (std::size_t i = 0; i < n; ++i) on_completion_(cqes[i]);
+  for (std::size_t n = cq_->poll(completions_); n > 0; n = cq_->poll(completions_))
+    for (std::size_t i = 0; i < n; ++i) on_completion_(completions_[i]);
 }
 
 std::uint64_t LabHost::damaged_bytes(Pattern& pattern) const {

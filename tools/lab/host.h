@@ -1,6 +1,7 @@
 // A host of an experiment: a simulated host, its memory, and a QP for each end of a flow.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -67,6 +68,7 @@ class LabHost {
   sim::SimHost sim_;
   const std::span<std::byte> sink_;
   std::uint64_t written_bytes_ = 0;
+  std::array<Cqe, 16> completions_{};  ///< of poll(): not cleared each time
   Pd* pd_ = nullptr;
   Cq* cq_ = nullptr;
   Mr* source_mr_ = nullptr;

@@ -87,6 +87,7 @@ struct Scenario {
   Duration warmup{};                     ///< left out of the statistics
   std::uint64_t seed = 1;
   Duration sample_interval{};  ///< of time series; 0: none
+  fabric::Payload payload = fabric::Payload::kCarried;
 };
 
 }  // namespace roci::lab

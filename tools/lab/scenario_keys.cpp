@@ -91,6 +91,8 @@ constexpr std::array<Choice<fabric::TopologyKind>, 4> kTopologyKinds{{{"star", f
                                                                       {"dumbbell", fabric::TopologyKind::kDumbbell},
                                                                       {"leaf-spine", fabric::TopologyKind::kLeafSpine},
                                                                       {"fat-tree", fabric::TopologyKind::kFatTree}}};
+constexpr std::array<Choice<fabric::Payload>, 2> kPayloads{
+    {{"carried", fabric::Payload::kCarried}, {"elided", fabric::Payload::kElided}}};
 constexpr std::array<Choice<fabric::MarkAt>, 2> kMarkAts{
     {{"dequeue", fabric::MarkAt::kDequeue}, {"enqueue", fabric::MarkAt::kEnqueue}}};
 constexpr std::array<Choice<fabric::Arbitration>, 3> kArbitrations{
@@ -308,6 +310,7 @@ const std::vector<Key<Scenario>>& run_keys() {
       key<Scenario, TimeValue<&Scenario::warmup, 0, kLongestPs>>("warmup"),
       key<Scenario, CcCountValue<&Scenario::seed, 0, UINT64_MAX>>("seed"),
       key<Scenario, TimeValue<&Scenario::sample_interval, 0, kLongestPs>>("sample_interval"),
+      choice_key<Scenario, fabric::Payload>("payload", &Scenario::payload, kPayloads),
   };
   return kKeys;
 }

@@ -272,6 +272,9 @@ void ScenarioReader::read_fault(const Section& section) {
     faults.hosts.resize(hosts());
     std::iota(faults.hosts.begin(), faults.hosts.end(), 0);
   }
+  // What a fault damages would not be noticed.
+  if (scenario_.payload == fabric::Payload::kElided)
+    fail(section.where, "[[fault]] needs payload = \"carried\" in [run]");
   scenario_.faults.push_back(std::move(faults));
 }
 
