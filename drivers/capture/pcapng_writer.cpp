@@ -142,7 +142,7 @@ void PcapngWriter::write_frame(const CapturedFrame& header, std::span<const std:
   const auto bytes = static_cast<std::uint32_t>(frame.size());
   const auto flags = static_cast<std::uint32_t>(header.direction);
   packet.clear();
-  packet.add(std::uint32_t{0}).add_time(header.wall_ns).add(bytes).add(bytes);
+  packet.add(std::uint32_t{0}).add_time(header.wall_ns).add(bytes).add(header.bytes);
   packet.add_bytes(frame.data(), frame.size()).pad();
   packet.add_option(kEpbFlags, &flags, sizeof flags).end_options();
   write_block(kEnhancedPacket, packet.bytes());

@@ -23,6 +23,7 @@ class PcapngWriter {
   PcapngWriter& operator=(const PcapngWriter&) = delete;
 
   const std::string& path() const { return path_; }
+  /// `frame` is as much of it as there is, from the start; its length is that of the header.
   void write_frame(const CapturedFrame& header, std::span<const std::byte> frame);
   /// How many frames there were and how many of them are not in the file.
   void write_statistics(std::uint64_t wall_ns, std::uint64_t frames, std::uint64_t dropped);

@@ -101,6 +101,22 @@ def test_output__the_same_seed_gives_the_same_bytes():
         tap.check(first[1] != other[1], "two seeds give the same results")
 
 
+def test_payload__elided_changes_no_result():
+    with in_folder() as folder:
+        carried = outputs(folder, "carried", "--capture-link", "switch0:0")
+        elided = outputs(folder, "elided", "--capture-link", "switch0:0", "--set", "run.payload=elided")
+        tap.check(carried[:3] == elided[:3], "summary, JSON or CSV differ")
+        tap.check(len(elided[3]) < len(carried[3]) / 3, f"{len(elided[3])} of {len(carried[3])} bytes captured")
+        fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "ip.src"]
+        rows = [
+            subprocess.run(
+                ["tshark", "-r", f"{name}.pcapng", *fields], cwd=folder, capture_output=True, text=True, check=True
+            ).stdout
+            for name in ("carried", "elided")
+        ]
+        tap.check(rows[0] == rows[1], "times, lengths or senders of the captures differ")
+
+
 def captured(folder, *arguments):
     """Fields of the frames that a run captures, whose ICRCs are right."""
     sim("busy.toml", "--capture", "link.pcapng", *arguments, cwd=folder)

@@ -115,15 +115,26 @@ void Rig::inject_pfc(unsigned port, unsigned priority, std::uint16_t quanta, Ins
 }
 
 void Rig::receive(unsigned port, Frame* frame) {
+  if (passes) {
+    const Passage passage = sw.pass(port, frame, agenda.now());
+    if (passage.transmission.frame != nullptr) {
+      ++passed;
+      return leave(passage.port, passage.transmission);
+    }
+  }
   sw.receive(port, frame, agenda.now());
   serve_woken();
 }
 
 void Rig::turn(unsigned port) {
   const Transmission sent = sw.advance(port, agenda.now());
-  if (sent.frame != nullptr) agenda.at(sent.arrives, [this, port, frame = sent.frame] { arrive(port, frame); });
+  if (sent.frame != nullptr) leave(port, sent);
   serve_woken();
   schedule(turn_at_[port], sw.next_deadline(port, agenda.now()), [this, port] { turn(port); });
+}
+
+void Rig::leave(unsigned port, const Transmission& sent) {
+  agenda.at(sent.arrives, [this, port, frame = sent.frame] { arrive(port, frame); });
 }
 
 void Rig::schedule(Instant& scheduled, Instant at, std::function<void()> action) {

@@ -64,6 +64,8 @@ class Rig {
   Agenda agenda;
   FramePool pool{kMaxFrame};
   Switch sw;
+  bool passes = false;       ///< frames are given to pass() before receive()
+  std::uint64_t passed = 0;  ///< that pass() has sent
 
   static constexpr std::uint32_t kMaxFrame = 4'272;
 
@@ -98,6 +100,7 @@ class Rig {
 
   void receive(unsigned port, Frame* frame);
   void turn(unsigned port);
+  void leave(unsigned port, const Transmission& sent);
   /// Once at the earliest of the times asked for; `scheduled` is that time.
   void schedule(Instant& scheduled, Instant at, std::function<void()> action);
   void serve_woken();

@@ -172,6 +172,16 @@ TEST_F(ScenarioReaderTest, workload__lists_lie_beside_the_scenario) {
   EXPECT_EQ(scenario.sample_interval, microseconds(10));
 }
 
+TEST_F(ScenarioReaderTest, payload__is_carried_unless_it_is_elided) {
+  EXPECT_EQ(read_right(kIncast).payload, fabric::Payload::kCarried);
+  EXPECT_EQ(read_right(kIncast, {.cc = {}, .sets = {"run.payload=elided"}}).payload, fabric::Payload::kElided);
+  EXPECT_EQ(wrong_with(kIncast, {.cc = {}, .sets = {"run.payload=elide"}}),
+            "--set run.payload=elide: payload: \"elide\" is none of carried, elided, nearest: \"elided\"");
+  const std::string faulty = std::string("[[fault]]\nscript = \"drop nth=1\"\n") + kShort;
+  EXPECT_EQ(wrong_with(faulty, {.cc = {}, .sets = {"run.payload=elided"}}),
+            "s.toml:1: [[fault]] needs payload = \"carried\" in [run]");
+}
+
 TEST_F(ScenarioReaderTest, fault__a_script_or_a_file_for_some_hosts_or_all) {
   files_.add("loss.faults", "drop opcode=ack nth=2\n");
   const Scenario scenario = read_right(std::string("[[fault]]\nfile = \"loss.faults\"\nhosts = 2\n[[fault]]\nscript = "
