@@ -233,9 +233,8 @@ void LiveDevice::make_connection_manager() {
 LiveDevice::CmCall::CmCall(LiveDevice& live) : now(live_now()), live_(live) { live_.device_->worker().baton().lock(); }
 
 LiveDevice::CmCall::~CmCall() {
-  live_.device_->worker().deliver_events();
-  live_.device_->worker().baton().unlock();
-  live_.progress(TurnReason::kPost);
+  // Whoever turns the worker otherwise: the process may be about to end, as after a rejection.
+  live_.wake_sleeper(live_.turn_holding_baton(TurnReason::kPost));
 }
 
 bool LiveDevice::start_thread() {
