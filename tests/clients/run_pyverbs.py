@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""rdma-core's own Python tests (Debian's python3-pyverbs) over a cable, compared with pyverbs.txt beside this file: TAP.
-Arguments: path of roci, then `quick` or `full`, or `list` to print what pyverbs.txt should hold now.
+"""rdma-core's own Python tests (Debian's python3-pyverbs) over a cable, compared with pyverbs.txt beside this file:
+TAP. Arguments: path of roci, then `quick` or `full`, or `list` to print what pyverbs.txt should hold now.
 
 Those of rdma_cm ask the kernel for the device's address: they run in a network namespace of their own, where an
 interface has it."""

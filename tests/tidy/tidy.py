@@ -167,7 +167,8 @@ def test_every_test_script_is_run():
         f"{path}: no meson.build, script or document names it"
         for path in TEXTS
         if path.suffix in (".py", ".sh") and path.parts[0] == "tests"
-        if path.name not in names and not re.search(rf"\b(?:import|from) {re.escape(path.stem)}\b", modules)
+        if path.name not in names and f'"{path.name}"' not in modules
+        if not re.search(rf"\b(?:import|from) {re.escape(path.stem)}\b", modules)
     )
 
 
