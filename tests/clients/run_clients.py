@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 import unreliable  # noqa: E402
+from libfabric_cases import Cases as FabricCases  # noqa: E402
 from mpi_cases import Cases as MpiCases  # noqa: E402
 from pair import End, Pair, free_port  # noqa: E402
 from rdmacm_cases import Cases as CmCases  # noqa: E402
@@ -327,6 +328,7 @@ def cases():
     yield from UcxCases(ROCI, FULL, HANG_SECONDS, needs, single).all()
     if FULL:
         yield from MpiCases(ROCI, HANG_SECONDS, needs).all()
+        yield from FabricCases(ROCI, HANG_SECONDS, needs, single).all()
     yield "kill -9 of the client", lambda: killed("ib_write_bw", "client")
     yield "kill -9 of the server", lambda: killed("ib_write_bw", "server")
     yield "kill -9 of the receiving end of ib_send_bw", lambda: killed("ib_send_bw", "server")
