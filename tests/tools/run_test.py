@@ -18,7 +18,7 @@ import tap
 ROCI, BUILD, CRASH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 SANITIZER = sys.argv[4]
 SHIM = BUILD / "verbs-shim" / "lib"
-PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("ROCI_", "LD_"))}
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("ROCI_", "LD_", "NCCL_"))}
 USAGE_ERROR = 2
 
 
@@ -113,6 +113,20 @@ def test_shim__first_on_the_library_path():
     tap.check_equal(before["LD_LIBRARY_PATH"], f"{SHIM}:/a:/b", "LD_LIBRARY_PATH")
     empty = environment_of(env={"LD_LIBRARY_PATH": ""})
     tap.check_equal(empty["LD_LIBRARY_PATH"], str(SHIM), "LD_LIBRARY_PATH, which was empty")
+
+
+def test_shim__nccl_is_told_the_row_of_roce_v2_unless_the_user_says_one():
+    tap.check_equal(environment_of().get("NCCL_IB_GID_INDEX"), "0")
+    tap.check_equal(environment_of(env={"NCCL_IB_GID_INDEX": "3"}).get("NCCL_IB_GID_INDEX"), "3")
+
+
+def test_verbose__says_what_is_set_and_nothing_else():
+    result = roci("run", "-v", "--mtu", "1024", "--", "echo", "hello", env={"NCCL_IB_GID_INDEX": "3"})
+    tap.check_equal(result.stdout, "hello\n")
+    names = [line.removeprefix("roci: set ").partition("=")[0] for line in result.stderr.splitlines()]
+    tap.check_equal(sorted(name for name in names if name != "ASAN_OPTIONS"),
+                    ["LD_LIBRARY_PATH", "LD_PRELOAD", "ROCI_MTU"])
+    tap.check("roci: set ROCI_MTU=1024" in result.stderr.splitlines(), result.stderr)
 
 
 def test_shim__the_redirector_is_preloaded():
