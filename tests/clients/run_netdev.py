@@ -202,6 +202,8 @@ def stat(where):
         wait_for(both_receive, lambda: f"{stacks(interface)}\n{both.explain()}")
         addresses = sorted(stack["addresses"] for stack in stacks(interface))
         check_equal(addresses, [[v4(interface, host), v6(interface, host)] for host in range(2)], "addresses")
+        check_equal([stack["sees_pfc"] for stack in stacks(interface)], [False, False], "sees_pfc")
+        check("pfc: neither seen nor sent" in sh(ROCI, "stat"), "not said of PFC")
         both.finish(HANG_SECONDS)
     check_equal(stacks(interface), [], "stacks left behind")
 

@@ -86,7 +86,8 @@ def test_json__one_object_a_stack():
         stacks = ours()
         tap.check_equal(len(stacks), 1, "stacks on the cable")
         counters = stacks[0].pop("counters")
-        wanted = {"device": "rocix", "pid": server.pid, "program": "ib_write_bw", "link": LINK}
+        wanted = {"device": "rocix", "pid": server.pid, "program": "ib_write_bw", "link": LINK,
+                  "sees_pfc": True}
         tap.check_equal(stacks[0], {**wanted, "addresses": ["198.18.9.1", "fd00::9:1"], "rates": []}, "identity")
         tap.check_equal(list(counters), described_for_cables(), "names")
         tap.check(counters["control_calls"] > 0, counters)

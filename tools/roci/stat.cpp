@@ -72,6 +72,9 @@ std::vector<Stack> running_stacks() {
   return stacks;
 }
 
+/// An interface of the kernel hands pause frames to nobody, and its queues, not the stack's, are before the wire.
+bool sees_pfc(const Stack& stack) { return !stack.link.starts_with("netdev:"); }
+
 double in_gbps(std::uint64_t rate_bps) { return static_cast<double>(rate_bps) / 1e9; }
 double in_parts(std::uint64_t millionths) { return static_cast<double>(millionths) / 1e6; }
 
@@ -81,6 +84,7 @@ void print_text(const Stack& stack, bool all) {
   fmt::print("{}: {} (pid {}) on {}, {}\n", stack.device_name, stack.program, stack.pid, stack.link,
              fmt::join(addresses, " "));
   if (!stack.driver.empty()) fmt::print("     driver: {}\n", stack.driver);
+  if (!sees_pfc(stack)) fmt::print("     pfc: neither seen nor sent, since this is an interface of the kernel\n");
   for (const auto& [name, value] : stack.counters)
     if (all || value != 0) fmt::print("     {}: {}\n", name, value);
   for (const QpRate& rate : stack.rates)
@@ -102,6 +106,7 @@ nlohmann::ordered_json to_json(const Stack& stack) {
   nlohmann::ordered_json object{
       {"device", stack.device_name}, {"pid", stack.pid}, {"program", stack.program}, {"link", stack.link}};
   if (!stack.driver.empty()) object["driver"] = stack.driver;
+  object["sees_pfc"] = sees_pfc(stack);
   object["addresses"] = addresses;
   object["counters"] = counters;
   object["rates"] = rates;
