@@ -1,5 +1,5 @@
-// What the open device looks like, for the preloaded library, which shows it as the files and addresses that Linux has
-// of a device. That library is in every program, this stack only in those that open a device; so the stack offers a
+// What the open device looks like, for the preloaded library, which shows it as the files that Linux has of a
+// device. That library is in every program, this stack only in those that open a device; so the stack offers a
 // function to it when it opens one.
 #pragma once
 
@@ -17,8 +17,6 @@ struct DeviceView {
 
   std::uint32_t rows = 0;  ///< of the GID table
   std::array<IpAddress, kMostRows> gids;
-  std::array<std::uint8_t, kMostRows> prefix_bits{};  ///< of the row's subnet, of IPv4 at most 32; 0: not known
-  MacAddress mac;
   bool link_up = false;
   std::array<std::uint64_t, kCounterInfos.size()> counters{};
 };

@@ -34,9 +34,6 @@ constexpr std::uint32_t kRingsPerProbe = 16;
 constexpr std::uint32_t kBusyTriesBeforeYield = 64;
 constexpr Duration kIdleBeforeYield = microseconds(50);
 constexpr std::uint32_t kTurnsPerProgress = 4;
-/// Of the ranges that a cable's own addresses come from: 198.18.0.0/15 and fd00::/8.
-constexpr std::uint8_t kCablePrefixBitsV4 = 15;
-constexpr std::uint8_t kCablePrefixBitsV6 = 8;
 
 pthread_mutex_t instance_mutex = PTHREAD_MUTEX_INITIALIZER;
 LiveDevice* instance = nullptr;
@@ -203,13 +200,7 @@ void LiveDevice::describe(DeviceView* out) const {
   const PortAttributes port = device_->port_attributes();
   *out = {};
   out->rows = static_cast<std::uint32_t>(std::min(port.addresses.size(), DeviceView::kMostRows));
-  for (std::size_t i = 0; i < out->rows; ++i) {
-    const IpAddress& address = out->gids[i] = port.addresses[i];
-    out->prefix_bits[i] = address.is_v4() ? kCablePrefixBitsV4 : kCablePrefixBitsV6;
-    for (const IpPrefix& own : config_.addresses)
-      if (own.address == address) out->prefix_bits[i] = own.prefix_bits;
-  }
-  out->mac = port.mac;
+  std::copy_n(port.addresses.begin(), out->rows, out->gids.begin());
   out->link_up = port.link_up;
   const auto* words = reinterpret_cast<const std::uint64_t*>(counters_);
   for (std::size_t i = 0; i < out->counters.size(); ++i)

@@ -25,6 +25,24 @@ for name in ("gids/0", "gid_attrs/types/0", "gid_attrs/ndevs/0", "state", "count
     print(open(port + name).read(), end="")
 """
 
+# Children of a process of which another thread reads such files all the time, and which do so themselves.
+FORKS = f"""
+import os, threading
+over = False
+def look():
+    while not over: open("{DEVICE}/node_guid").close()
+thread = threading.Thread(target=look)
+thread.start()
+for i in range(200):
+    child = os.fork()
+    if child == 0:
+        open("{DEVICE}/node_guid").close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+over = True
+thread.join()
+"""
+
 
 class Cases:
     def __init__(self, roci, seconds, needs):
@@ -94,9 +112,15 @@ class Cases:
         finally:
             killed.end()
 
+    def forks(self):
+        self.needs("python3")
+        self.said_by(["python3", "-c", FORKS])
+        self.said_by(["ls", DEVICE])  # takes away what the children have left
+
     def all(self):
         yield "files of the device: as verbs says", self.identity
         yield "files of the device: found in every way", self.found
         yield "files of the device: rows of the GID table", self.row_of_open_device
         yield "files of the device: counters in perftest", self.counters
         yield "files of the device: left by a process that was killed", self.abandoned
+        yield "files of the device: in children of a process with threads", self.forks

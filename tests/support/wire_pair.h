@@ -85,6 +85,7 @@ class TestPort : public Port {
       sent.emplace_back(slots_[i].begin(), slots_[i].begin() + frame_bytes[i]);
   }
   bool peer_stalled(const Route&) override { return stalled; }
+  Route* link_partner() override { return sends_pfc ? &v4_route_ : nullptr; }
   void prepare_wait(bool) override {}
   bool wait(Duration) override { return false; }
   void cancel_wait() override {}
@@ -94,6 +95,7 @@ class TestPort : public Port {
   std::deque<Frame> arrived;
   std::size_t room_frames = 64;
   bool stalled = false;
+  bool sends_pfc = false;
   int routes_in_use = 0;
   std::vector<IpAddress> groups;
 

@@ -270,6 +270,12 @@ bool refresh(std::string_view path) {
   return true;
 }
 
+/// A child must not find the mutex taken by a thread that it does not have.
+[[gnu::constructor]] void guard_forks() {
+  pthread_atfork([] { pthread_mutex_lock(&mutex); }, [] { pthread_mutex_unlock(&mutex); },
+                 [] { pthread_mutex_unlock(&mutex); });
+}
+
 [[gnu::destructor]] void leave() {
   if (owner == getpid()) remove_tree(AT_FDCWD, folder);
 }

@@ -40,6 +40,14 @@ static inline void* allocate(size_t bytes) {
   return memory;
 }
 
+/* How often the program is to do what it does: its first argument, or once. */
+static inline int begin(int argc, char** argv, int* rank, int* ranks) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, rank);
+  MPI_Comm_size(MPI_COMM_WORLD, ranks);
+  return argc > 1 ? atoi(argv[1]) : 1;
+}
+
 static inline int finish(const char* name) {
   int rank, ranks;
   long long all_errors = 0, least_packets = 0, packets = packets_sent();

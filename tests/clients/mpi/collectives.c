@@ -45,10 +45,7 @@ static void alltoallv(int rank, int ranks, int round, unsigned* out, unsigned* i
 
 int main(int argc, char** argv) {
   int rank, ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int repeats = argc > 1 ? atoi(argv[1]) : 1;
+  const int repeats = begin(argc, argv, &rank, &ranks);
   unsigned* out = allocate(kWords[kSizes - 1] * (size_t)ranks * sizeof *out);
   unsigned* in = allocate(kWords[kSizes - 1] * (size_t)ranks * sizeof *in);
   for (int repeat = 0; repeat < repeats; ++repeat) {

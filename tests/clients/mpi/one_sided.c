@@ -72,10 +72,7 @@ static void race(int rank, int ranks) {
 
 int main(int argc, char** argv) {
   int rank, ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int repeats = argc > 1 ? atoi(argv[1]) : 1;
+  const int repeats = begin(argc, argv, &rank, &ranks);
   unsigned* window_words = allocate(kWords * sizeof *window_words);
   unsigned* words = allocate(kWords * sizeof *words);
   MPI_Win window;

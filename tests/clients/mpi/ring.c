@@ -35,10 +35,7 @@ static void all_to_the_right(int rank, int ranks, int round, unsigned* out, unsi
 
 int main(int argc, char** argv) {
   int rank, ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int repeats = argc > 1 ? atoi(argv[1]) : 1;
+  const int repeats = begin(argc, argv, &rank, &ranks);
   unsigned* out = allocate(kWords[kSizes - 1] * sizeof *out);
   unsigned* in = allocate(kWords[kSizes - 1] * sizeof *in);
   for (int repeat = 0; repeat < repeats; ++repeat) {

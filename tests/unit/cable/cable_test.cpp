@@ -242,6 +242,36 @@ TEST(Cable, wait__frame_wakes_a_process_that_sleeps_deeply) {
   peer.kill_hard();
 }
 
+/// While the rest of the turn's frames are made, the peer gets up.
+TEST(Cable, bell__of_a_sleeping_peer_rings_at_the_first_frames_of_a_turn) {
+  const std::string name = cable_name();
+  std::string error;
+  auto port = CablePort::open({.name = name}, &error);
+  ASSERT_NE(port, nullptr) << error;
+  Process peer([name](Process& self) {
+    std::string own_error;
+    auto own = CablePort::open({.name = name}, &own_error);
+    own->prepare_wait(true);
+    self.say("asleep");
+    pause();
+  });
+  ASSERT_EQ(peer.hear(), "asleep");
+  Route* route = port->acquire_route(IpAddress::v4(0xc6120002), Qpn{1u << 18});
+  auto* counters = reinterpret_cast<CableCounters*>(port->counter_region().data() + port->counter_region().size());
+  const std::array<std::uint32_t, 1> bytes{64};
+  TxSlot slot;
+  const Instant now = live_now();
+  port->begin_turn(now, TurnReason::kPost);
+  for (int burst = 0; burst < 2; ++burst) {
+    ASSERT_EQ(port->tx_reserve(*route, {&slot, 1}), 1u);
+    port->tx_commit(*route, bytes);
+    EXPECT_EQ(counters->cable_doorbells, 1u);
+  }
+  port->end_turn(now);
+  EXPECT_EQ(counters->cable_doorbells, 1u) << "once is enough";
+  peer.kill_hard();
+}
+
 TEST(Cable, route__follows_a_peer_that_is_killed_and_comes_back) {
   const std::string name = cable_name();
   std::string error;

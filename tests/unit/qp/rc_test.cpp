@@ -180,7 +180,6 @@ void post_each(WirePair& pair, std::initializer_list<WrOpcode> opcodes) {
 
 bool is_answer(const Frame& frame) { return test::describe(frame).find(" msn=") != std::string::npos; }
 
-/// Some requesters take an ACK with an atomic's PSN for its answer, and complete it with what was in memory before.
 void read_packets(WirePair& pair, std::uint32_t packets) {
   const Sge in = pair.a.sge(0, packets * 1024);
   pair.a.post({.opcode = WrOpcode::kRdmaRead,
@@ -256,6 +255,7 @@ TEST(Rc, reads__more_than_allowed_at_once_are_refused) {
   EXPECT_EQ(pair.b.qp->state(), QpState::kErr);
 }
 
+/// Some requesters take an ACK with an atomic's PSN for its answer, and complete it with what was in memory before.
 TEST(Rc, ack__of_a_duplicate_takes_in_no_read_or_atomic_behind_it) {
   for (const WrOpcode opcode : {WrOpcode::kAtomicFetchAdd, WrOpcode::kRdmaRead})
     for (const bool more : {false, true}) {
