@@ -33,7 +33,9 @@ class Rsocket : public testing::Test {
   void SetUp() override {
     devices_ = rdma_get_devices(&count_);
     ASSERT_EQ(count_, 1);
+    // Before there is another thread: the device is the whole process's.
     real_post_send = devices_[0]->ops.post_send;
+    devices_[0]->ops.post_send = post_send_and_stop;
     ibv_gid gid;
     ASSERT_EQ(ibv_query_gid(devices_[0], 1, 0, &gid), 0);
     address_.sin_family = AF_INET;
@@ -58,7 +60,6 @@ class Rsocket : public testing::Test {
   }
 
   int listener() const { return listener_; }
-  ibv_context* device() const { return devices_[0]; }
 
  private:
   ibv_context** devices_ = nullptr;
@@ -92,7 +93,6 @@ TEST_F(Rsocket, stream__is_whole_when_the_peer_answers_before_a_send_returns) {
     EXPECT_EQ(rclose(fd), 0);
   });
   const int fd = connected();
-  device()->ops.post_send = post_send_and_stop;
   stops_after_posts = true;
   std::size_t sent = 0;
   while (sent < kBytes) {
