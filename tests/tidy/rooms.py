@@ -33,7 +33,7 @@ MAY_INCLUDE = {
 
 # Headers of other projects that only some folders may see.
 ONLY_IN = {
-    r"rte_\w+\.h": ["drivers/dpdk", "drivers/cable", "tests"],
+    r"rte_\w+\.h": ["drivers/dpdk", "drivers/cable", "tools/raw_port", "tests"],
     r"(?:infiniband|rdma)/.*": ["verbs-shim", "tests"],
     r"pcap(?:/.*|\.h)": ["drivers/dpdk", "tools", "tests"],
     r"(?:CLI|fmt|toml\+\+|nlohmann)/.*": ["tools", "tests"],

@@ -64,6 +64,18 @@ def test_markdown_keeps_what_stands_around_the_table():
         tap.check_equal(document.read_text(), "no marks\n", "the page")
 
 
+def test_ports_by_themselves():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "bench.json"
+        result = bench("--quick", "--only", "by itself", "--json", file)
+        tap.check(result.returncode in (DONE_WELL, BAD_YARDSTICK), f"{result.returncode}: {result.stderr}")
+        rows = {row["id"]: row for row in json.loads(file.read_text())["rows"]}
+        tap.check(rows["memif"].get("figure", 0) > 0, rows["memif"])
+        for name in ("raw-packet", "raw-xdp"):
+            # Namespaces are root's; what may run must not fail.
+            tap.check(rows[name].get("figure", 0) > 0 or "failed" not in rows[name]["absent"], rows[name])
+
+
 def test_a_pattern_that_matches_nothing_is_an_error():
     result = bench("--only", "no such row")
     tap.check_equal(result.returncode, 2, "exit status")

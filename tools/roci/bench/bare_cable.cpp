@@ -1,7 +1,6 @@
 #include "tools/roci/bench/bare_cable.h"
 
 #include <fmt/format.h>
-#include <isa-l/crc.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -23,16 +22,14 @@
 
 #include "drivers/cable/cable.h"
 #include "drivers/live/clock.h"
+#include "tools/roci/bench/cores.h"
+#include "tools/roci/bench/frame_work.h"
 #include "tools/roci/bench/process.h"
 
 namespace roci::bench {
 namespace {
 
-constexpr std::uint32_t kHeaderBytes = 54;  // Ethernet, IPv4, UDP, BTH
-constexpr std::uint32_t kIcrcBytes = 4;
-constexpr std::uint32_t kEthernetBytes = 14;
 constexpr std::uint32_t kSmallFrameBytes = 82;
-constexpr std::size_t kMemoryBytes = 65536;
 constexpr std::size_t kBurst = 32;
 
 struct Phase {
@@ -53,27 +50,10 @@ struct Shared {
   double copy_and_crc_ns = 0;
 };
 
-std::uint32_t crc32_of(const std::byte* data, std::size_t bytes) {
-  return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(data), bytes);
-}
-
-void put_on_core(unsigned number) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || number-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
-
-/// One process on the cable, with memory of an application.
+/// One process on the cable.
 class End {
  public:
-  End(Shared& shared, unsigned self, const std::string& cable) : shared_(shared), self_(self), memory_(kMemoryBytes) {
+  End(Shared& shared, unsigned self, const std::string& cable) : shared_(shared), self_(self) {
     put_on_core(self);
     // The ends join in order: end n has address 198.18.0.(n+1) and the n-th block of QPNs.
     if (self == 1) wait_for_arrivals(1);
@@ -110,39 +90,20 @@ class End {
     wait_for_arrivals(2 + arrivals);
   }
 
-  void fill(std::byte* frame, std::uint32_t bytes) {
-    const std::uint32_t payload = bytes - kHeaderBytes - kIcrcBytes;
-    std::memcpy(frame + kHeaderBytes, next_memory(payload), payload);
-    const std::uint32_t check = crc32_of(frame + kEthernetBytes, bytes - kEthernetBytes - kIcrcBytes);
-    std::memcpy(frame + bytes - kIcrcBytes, &check, sizeof check);
-  }
-  void take(const RxFrame& frame) {
-    const std::uint32_t payload = frame.size - kHeaderBytes - kIcrcBytes;
-    std::uint32_t check;
-    std::memcpy(&check, frame.data + frame.size - kIcrcBytes, sizeof check);
-    if (check != crc32_of(frame.data + kEthernetBytes, frame.size - kEthernetBytes - kIcrcBytes)) _exit(1);
-    std::memcpy(next_memory(payload), frame.data + kHeaderBytes, payload);
-  }
-  std::byte* next_memory(std::uint32_t bytes) {
-    if (offset_ + bytes > memory_.size()) offset_ = 0;
-    std::byte* at = memory_.data() + offset_;
-    offset_ += bytes;
-    return at;
-  }
-
   std::size_t send(std::uint32_t bytes, std::size_t most) {
     std::array<TxSlot, kBurst> slots;
     std::array<std::uint32_t, kBurst> sizes;
     sizes.fill(bytes);
     const std::size_t count = port_->tx_reserve(*route_, {slots.data(), std::min(most, kBurst)});
-    for (std::size_t i = 0; i < count; ++i) fill(slots[i].data, bytes);
+    for (std::size_t i = 0; i < count; ++i) work_.fill(slots[i].data, bytes);
     port_->tx_commit(*route_, {sizes.data(), count});
     return count;
   }
   std::size_t receive() {
     std::array<RxFrame, kBurst> frames;
     const std::size_t count = port_->rx_burst(frames);
-    for (std::size_t i = 0; i < count; ++i) take(frames[i]);
+    for (std::size_t i = 0; i < count; ++i)
+      if (!work_.take(frames[i].data, frames[i].size)) _exit(1);
     port_->rx_release();
     return count;
   }
@@ -209,11 +170,11 @@ class End {
 
   void measure_core(Duration length) {
     constexpr std::uint32_t kPayloadBytes = 4096;
-    std::vector<std::byte> from(kMemoryBytes);
-    std::vector<std::byte> to(kMemoryBytes);
+    std::vector<std::byte> from(FrameWork::kMemoryBytes);
+    std::vector<std::byte> to(FrameWork::kMemoryBytes);
     std::uint32_t sum = 0;
     std::size_t offset = 0;
-    const auto next = [&] { return offset = (offset + kPayloadBytes) % (kMemoryBytes - kPayloadBytes); };
+    const auto next = [&] { return offset = (offset + kPayloadBytes) % (FrameWork::kMemoryBytes - kPayloadBytes); };
     const auto copy = [&] {
       next();
       std::memcpy(to.data() + offset, from.data() + offset, kPayloadBytes);
@@ -244,8 +205,7 @@ class End {
 
   Shared& shared_;
   const unsigned self_;
-  std::vector<std::byte> memory_;
-  std::size_t offset_ = 0;
+  FrameWork work_;
   std::uint32_t barriers_ = 0;
   std::unique_ptr<CablePort> port_;
   Route* route_ = nullptr;

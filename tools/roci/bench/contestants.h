@@ -35,6 +35,8 @@ std::vector<Contestant> contestants(const Effort& effort);
 
 // The parts of that list.
 void add_perftest(std::vector<Contestant>& list, const Effort& effort);
+/// DPDK's ports by themselves, and Rocinante over the same ones.
+void add_ports(std::vector<Contestant>& list, const Effort& effort);
 /// What one would use instead, over TCP between two network namespaces that these make and remove.
 void add_rivals(std::vector<Contestant>& list, const Effort& effort);
 /// What a device costs at rest.

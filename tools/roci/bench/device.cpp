@@ -72,6 +72,7 @@ std::vector<Contestant> contestants(const Effort& effort) {
   const Duration length = effort.quick ? milliseconds(50) : milliseconds(400);
   std::vector<Contestant> list;
   list.push_back({"cable", "the bare cable", "", [length] { return measure_cable(length); }});
+  add_ports(list, effort);
   add_rivals(list, effort);
   add_perftest(list, effort);
   add_device(list, effort);

@@ -15,6 +15,11 @@ namespace roci::bench {
 
 using Command = std::vector<std::string>;
 
+inline Command joined(Command first, const Command& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 /// A measurement went wrong; the text says how, and the details what the program said last.
 struct Failure : std::runtime_error {
   explicit Failure(const std::string& what, std::string details_of_it = "")

@@ -4,30 +4,12 @@
 #include <memory>
 
 #include "tools/roci/bench/contestants.h"
-#include "tools/roci/bench/pair.h"
 #include "tools/roci/bench/veth.h"
 
 namespace roci::bench {
 namespace {
 
 constexpr Duration kAtMost = seconds(60);
-
-/// Made when first needed, and shared by all who need it.
-class Net {
- public:
-  VethPair& get() {
-    if (pair_ == nullptr) pair_ = std::make_unique<VethPair>();
-    return *pair_;
-  }
-
- private:
-  std::unique_ptr<VethPair> pair_;
-};
-
-Command joined(Command first, const Command& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
 
 /// The client's output. The server is ended if it does not end by itself.
 std::string client_output(VethPair& net, unsigned port, const Command& server, const Command& client) {
@@ -80,18 +62,6 @@ Reading measure_ucx(VethPair& net, const UcxTest& test) {
   return {{{test.row, test.row == "ucx" ? rate * test.bytes * 8 / 1e9 : rate}}, std::nullopt};
 }
 
-Reading measure_netdev(VethPair& net, const Command& program) {
-  const Place place{net.at_server(), net.at_client(), fmt::format("netdev:{}", VethPair::kInterface),
-                    VethPair::kServerAddress};
-  try {
-    const std::optional<Bandwidth> found = parse_perftest_bandwidth(Pair(place, program).finish());
-    return {{{"write-netdev", required(found, program[0]).gbps}}, std::nullopt};
-  } catch (const Failure& failure) {
-    if (failure.details.find("libroci-dpdk.so") != std::string::npos) throw Absence("libroci-dpdk.so is not there");
-    throw;
-  }
-}
-
 std::string need(std::string_view program, std::string_view package) {
   return is_installed(program) ? "" : fmt::format("{} is not installed (package {})", program, package);
 }
@@ -99,9 +69,10 @@ std::string need(std::string_view program, std::string_view package) {
 }  // namespace
 
 void add_rivals(std::vector<Contestant>& list, const Effort& effort) {
-  const auto net = std::make_shared<Net>();
+  // The largest MTU of common NICs.
+  constexpr unsigned kJumboMtuBytes = 9000;
+  const auto net = std::make_shared<LazyVethPair>(kJumboMtuBytes);
   const unsigned part = effort.quick ? 10 : 1;
-  list.push_back({"memif", "memif", "testpmd, which drives it, moves frames without a copy and a CRC", nullptr});
   list.push_back({"iperf3", "iperf3", need("iperf3", "iperf3"), [net] { return measure_iperf3(net->get()); }});
   list.push_back(
       {"sockperf", "sockperf", need("sockperf", "sockperf"), [net] { return measure_sockperf(net->get()); }});
@@ -110,10 +81,6 @@ void add_rivals(std::vector<Contestant>& list, const Effort& effort) {
                               {"ucx-latency", "tag_lat", 8, 20'000 / part}})
     list.push_back({test.row, fmt::format("ucx_perftest {} of {} bytes", test.test, test.bytes),
                     need("ucx_perftest", "ucx-utils"), [net, test] { return measure_ucx(net->get(), test); }});
-  const Command netdev{"ib_write_bw", "-F",    "-N", "--report_gbits",
-                       "-s",          "65536", "-n", fmt::format("{}", 4'000 / part)};
-  list.push_back({"write-netdev", "ib_write_bw over af_packet", need("ib_write_bw", "perftest"),
-                  [net, netdev] { return measure_netdev(net->get(), netdev); }});
 }
 
 }  // namespace roci::bench

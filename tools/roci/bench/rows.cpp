@@ -13,6 +13,9 @@ constexpr std::string_view kDeviceGroup = "at rest";
 
 constexpr std::string_view kCopyAndCrc = "a copy and a CRC on each side, and the way between two cores";
 constexpr std::string_view kKernel = "the kernel's TCP: its copies and its wake-ups";
+constexpr std::string_view kPacketSockets =
+    "af_packet: the kernel copies each frame twice and is called for each burst";
+constexpr std::string_view kXdpSockets = "AF_XDP: the kernel copies each frame and is called for each burst";
 constexpr std::string_view kBothStacks = "the way through both stacks: build, ICRC, ring, check, completion";
 constexpr std::string_view kTargetAwake = "both stacks; the target's background thread, awake while requests come fast";
 constexpr std::string_view kWakeUp =
@@ -58,7 +61,27 @@ void add_limits(std::vector<Row>& rows) {
                   "cable",
                   {},
                   "the way of a cache line between the two cores"});
-  rows.push_back({"memif", kLimitGroup, "DPDK's raw memif, with the same copies", Unit::kGbps, "memif", {}, ""});
+  rows.push_back({"memif",
+                  kLimitGroup,
+                  "DPDK's memif by itself, 4154-byte frames",
+                  Unit::kGbps,
+                  "memif",
+                  {beside("cable-4154", kCable)},
+                  "two copies and a CRC on each side, and the way between two cores"});
+  rows.push_back({"raw-packet",
+                  kLimitGroup,
+                  "DPDK's af_packet by itself on veth, 4154-byte frames",
+                  Unit::kGbps,
+                  "raw-packet",
+                  {},
+                  kPacketSockets});
+  rows.push_back({"raw-xdp",
+                  kLimitGroup,
+                  "DPDK's AF_XDP by itself on veth, 2106-byte frames",
+                  Unit::kGbps,
+                  "raw-xdp",
+                  {},
+                  kXdpSockets});
 }
 
 void add_rivals(std::vector<Row>& rows) {
@@ -115,13 +138,20 @@ void add_bandwidth(std::vector<Row>& rows) {
   add("write-1024", "ib_write_bw, 64 KiB, MTU 1024", {small_frames, beside("tcp", kTcp)});
   add("send-1024", "ib_send_bw, 64 KiB, MTU 1024", {small_frames, beside("tcp", kTcp)});
   add("read-1024", "ib_read_bw, 64 KiB, MTU 1024", {at_least(0.9, "write-1024", "writes")});
-  rows.push_back({"write-netdev",
+  rows.push_back({"write-packet",
                   kBandwidthGroup,
                   "ib_write_bw, 64 KiB, af_packet on veth",
                   Unit::kGbps,
-                  "write-netdev",
-                  {beside("tcp", kTcp)},
-                  "af_packet: the kernel copies each frame twice and is called for each burst"});
+                  "write-packet",
+                  {at_least(0.7, "raw-packet", "af_packet by itself"), beside("tcp", kTcp)},
+                  kPacketSockets});
+  rows.push_back({"write-xdp",
+                  kBandwidthGroup,
+                  "ib_write_bw, 64 KiB, MTU 2048, AF_XDP on veth",
+                  Unit::kGbps,
+                  "write-xdp",
+                  {at_least(0.7, "raw-xdp", "AF_XDP by itself"), beside("tcp", kTcp)},
+                  kXdpSockets});
 }
 
 void add_rates(std::vector<Row>& rows) {

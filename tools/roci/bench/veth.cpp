@@ -18,12 +18,13 @@ void ip(Command arguments) {
 
 }  // namespace
 
-VethPair::VethPair()
-    : server_(fmt::format("roci-bench-{}-server", getpid())), client_(fmt::format("roci-bench-{}-client", getpid())) {
+VethPair::VethPair(unsigned mtu_bytes)
+    : server_(fmt::format("roci-bench-{}-{}-server", getpid(), mtu_bytes)),
+      client_(fmt::format("roci-bench-{}-{}-client", getpid(), mtu_bytes)) {
   if (geteuid() != 0) throw Absence("only root may make network namespaces");
   if (!is_installed("ip")) throw Absence("ip is not installed (package iproute2)");
   try {
-    make();
+    make(mtu_bytes);
   } catch (const Failure& failure) {
     remove();
     throw Absence(failure.what());
@@ -35,11 +36,12 @@ VethPair::VethPair()
 
 VethPair::~VethPair() { remove(); }
 
-void VethPair::make() const {
+void VethPair::make(unsigned mtu_bytes) const {
+  const std::string mtu = fmt::format("{}", mtu_bytes);
   ip({"netns", "add", server_});
   ip({"netns", "add", client_});
-  ip({"link", "add", kInterface, "mtu", "9000", "netns", client_, "type", "veth", "peer", "name", kInterface, "mtu",
-      "9000", "netns", server_});
+  ip({"link", "add", kInterface, "mtu", mtu, "netns", client_, "type", "veth", "peer", "name", kInterface, "mtu", mtu,
+      "netns", server_});
   for (const auto& [name, address] : {std::pair{&client_, kClientAddress}, std::pair{&server_, kServerAddress}}) {
     ip({"-n", *name, "address", "add", fmt::format("{}/30", address), "dev", kInterface});
     ip({"-n", *name, "link", "set", kInterface, "up"});

@@ -1,6 +1,7 @@
-// Two network namespaces of this process's own with a veth pair between them, MTU 9000; removed with this object.
+// Two network namespaces of this process's own with a veth pair between them; removed with this object.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "tools/roci/bench/process.h"
@@ -10,7 +11,7 @@ namespace roci::bench {
 class VethPair {
  public:
   /// Throws Absence with the reason where that is not allowed.
-  VethPair();
+  explicit VethPair(unsigned mtu_bytes);
   ~VethPair();
   VethPair(const VethPair&) = delete;
   VethPair& operator=(const VethPair&) = delete;
@@ -24,11 +25,25 @@ class VethPair {
   static constexpr const char* kClientAddress = "198.18.240.1";
 
  private:
-  void make() const;
+  void make(unsigned mtu_bytes) const;
   void remove() const noexcept;
 
   const std::string server_;
   const std::string client_;
+};
+
+/// Made when first needed, and shared by all who need it.
+class LazyVethPair {
+ public:
+  explicit LazyVethPair(unsigned mtu_bytes) : mtu_bytes_(mtu_bytes) {}
+  VethPair& get() {
+    if (pair_ == nullptr) pair_ = std::make_unique<VethPair>(mtu_bytes_);
+    return *pair_;
+  }
+
+ private:
+  const unsigned mtu_bytes_;
+  std::unique_ptr<VethPair> pair_;
 };
 
 }  // namespace roci::bench
