@@ -17,6 +17,8 @@ struct DeviceView {
 
   std::uint32_t rows = 0;  ///< of the GID table
   std::array<IpAddress, kMostRows> gids;
+  std::array<std::uint8_t, kMostRows> prefix_bits{};  ///< of each row's subnet, at most 32 for IPv4
+  MacAddress mac;
   bool link_up = false;
   std::array<std::uint64_t, kCounterInfos.size()> counters{};
 };
@@ -26,6 +28,12 @@ using ReadDeviceView = bool (*)(DeviceView*);
 /// What the preloaded library exports, under kServeDeviceView.
 using ServeDeviceView = void (*)(ReadDeviceView);
 inline constexpr const char* kServeDeviceView = "roci_redirect_serve_view";
+
+/// Opens the device for a program that lists interfaces. Any thread. False if that cannot be done.
+using OpenForAddresses = bool (*)();
+/// What the preloaded library exports, under kServeAddresses.
+using ServeAddresses = void (*)(OpenForAddresses);
+inline constexpr const char* kServeAddresses = "roci_redirect_serve_addresses";
 
 /// Offers the process's device to the preloaded library, if there is one.
 void offer_device_view(ReadDeviceView read);

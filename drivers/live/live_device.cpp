@@ -196,11 +196,20 @@ bool LiveDevice::view(DeviceView* out) {
   return is_open;
 }
 
+std::uint8_t LiveDevice::prefix_bits_of(const IpAddress& address) const {
+  for (const IpPrefix& given : config_.addresses)
+    if (given.address == address) return given.prefix_bits;
+  // What a link chooses by itself is in 198.18.0.0/15 (RFC 2544) and fd00::/64.
+  return address.is_v4() ? 15 : 64;
+}
+
 void LiveDevice::describe(DeviceView* out) const {
   const PortAttributes port = device_->port_attributes();
   *out = {};
   out->rows = static_cast<std::uint32_t>(std::min(port.addresses.size(), DeviceView::kMostRows));
   std::copy_n(port.addresses.begin(), out->rows, out->gids.begin());
+  for (std::uint32_t i = 0; i < out->rows; ++i) out->prefix_bits[i] = prefix_bits_of(out->gids[i]);
+  out->mac = port.mac;
   out->link_up = port.link_up;
   const auto* words = reinterpret_cast<const std::uint64_t*>(counters_);
   for (std::size_t i = 0; i < out->counters.size(); ++i)

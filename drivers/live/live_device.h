@@ -75,6 +75,7 @@ class LiveDevice {
   static LiveDevice* open(EventSink& events);
   void make_connection_manager();
   void describe(DeviceView* out) const;
+  std::uint8_t prefix_bits_of(const IpAddress& address) const;
   bool start_thread();
   void stop_thread();
   static void* thread_main(void* self);

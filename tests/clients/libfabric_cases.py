@@ -39,6 +39,9 @@ class Cases:
     def all(self):
         yield "fi_info -p verbs", lambda: self.single(
             ["fi_info", "-p", "verbs"], "domain: roci0", "FI_EP_MSG", "FI_EP_DGRAM", "provider: verbs;ofi_rxm")
+        # By the interface's name, which the provider looks for among those of getifaddrs().
+        yield "fi_info -p verbs of one interface", lambda: self.single(
+            ["env", "FI_VERBS_IFACE=roci0", "fi_info", "-p", "verbs", "-t", "FI_EP_MSG"], "domain: roci0")
         for provider, endpoint in PINGPONGS:
             yield (f"fi_pingpong -p {provider} -e {endpoint}",
                    lambda p=provider, e=endpoint: self.pingpong(p, e))

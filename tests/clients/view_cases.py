@@ -6,7 +6,7 @@ import signal
 import socket
 
 from pair import End, Pair
-from tap import check, check_equal
+from tap import Skip, check, check_equal
 
 DEVICE = "/sys/class/infiniband/roci0"
 
@@ -23,6 +23,38 @@ print(gid.raw.hex())
 port = "{DEVICE}/ports/1/"
 for name in ("gids/0", "gid_attrs/types/0", "gid_attrs/ndevs/0", "state", "counters/port_rcv_packets"):
     print(open(port + name).read(), end="")
+"""
+
+# Lists interfaces as libc gives them, with librdmacm loaded or not: name, index by name, then what each entry holds.
+INTERFACES = """
+import ctypes, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if "rdmacm" in sys.argv: ctypes.CDLL("librdmacm.so.1")
+class Entry(ctypes.Structure): pass
+Entry._fields_ = [("next", ctypes.POINTER(Entry)), ("name", ctypes.c_char_p), ("flags", ctypes.c_uint),
+                  ("address", ctypes.c_void_p), ("netmask", ctypes.c_void_p), ("broadcast", ctypes.c_void_p)]
+def text(address):
+    if not address: return "-"
+    family = ctypes.c_ushort.from_address(address).value
+    raw = ctypes.string_at(address, 28)
+    if family == socket.AF_INET: return socket.inet_ntop(family, raw[4:8])
+    if family == socket.AF_INET6: return socket.inet_ntop(family, raw[8:24])
+    return raw[12:18].hex(":")
+for _ in range(3):
+    lines = []
+    head = ctypes.POINTER(Entry)()
+    assert libc.getifaddrs(ctypes.byref(head)) == 0
+    at = head
+    while at:
+        one = at.contents
+        lines.append(f"{one.name.decode()} {one.flags & 0x1043:x} {text(one.address)} {text(one.netmask)} "
+                     f"{text(one.broadcast)}")
+        at = one.next
+    libc.freeifaddrs(head)
+print("\\n".join(lines))
+index = libc.if_nametoindex(b"roci0")
+name = ctypes.create_string_buffer(16)
+print("index", index != 0, libc.if_indextoname(index, name) is not None and name.value.decode())
 """
 
 # Children of a process of which another thread reads such files all the time, and which do so themselves.
@@ -117,10 +149,27 @@ class Cases:
         self.said_by(["python3", "-c", FORKS])
         self.said_by(["ls", DEVICE])  # takes away what the children have left
 
+    def interface(self):
+        """The device's addresses among the kernel's, for programs with librdmacm only."""
+        self.needs("python3")
+        if "roci0" in [name for _, name in socket.if_nameindex()]:
+            raise Skip("the kernel has an interface called roci0")
+        addresses = ["--ip", "198.18.7.9/24", "--ip", "fd00::709/48"]
+        lines = self.said_by(["python3", "-c", INTERFACES, "rdmacm"], addresses).splitlines()
+        check_equal([line.split(maxsplit=1)[1] for line in lines if line.startswith("roci0 ")],
+                    ["1043 02:00:c6:12:07:09 - ff:ff:ff:ff:ff:ff",  # up, broadcast, running, multicast
+                     "1043 198.18.7.9 255.255.255.0 198.18.7.255", "1043 fd00::709 ffff:ffff:ffff:: -"])
+        check(any(line.startswith("lo ") for line in lines), f"the kernel's own are gone: {lines}")
+        check_equal(lines[-1], "index True roci0")
+        lines = self.said_by(["python3", "-c", INTERFACES], addresses).splitlines()
+        check_equal([line for line in lines if line.startswith("roci0 ")], [])
+        check_equal(lines[-1].split()[1], "False")
+
     def all(self):
         yield "files of the device: as verbs says", self.identity
         yield "files of the device: found in every way", self.found
         yield "files of the device: rows of the GID table", self.row_of_open_device
         yield "files of the device: counters in perftest", self.counters
         yield "files of the device: left by a process that was killed", self.abandoned
+        yield "interface of the device: getifaddrs", self.interface
         yield "files of the device: in children of a process with threads", self.forks

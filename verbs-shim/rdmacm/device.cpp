@@ -1,4 +1,6 @@
 // The device that ids are on: opened once in a process, when the first id is made.
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <cstdlib>
 
@@ -40,6 +42,22 @@ const CmDevice* cm_device() {
   pthread_mutex_unlock(&device_mutex);
   return device;
 }
+
+namespace {
+
+void serve_addresses(OpenForAddresses open) {
+  const auto serve = reinterpret_cast<ServeAddresses>(dlsym(RTLD_DEFAULT, kServeAddresses));
+  if (serve != nullptr) serve(open);
+}
+
+/// Who uses this library looks for the device by its addresses, among those that the preloaded library lists.
+[[gnu::constructor]] void offer_addresses() {
+  serve_addresses([] { return cm_device() != nullptr; });
+}
+
+[[gnu::destructor]] void withdraw_addresses() { serve_addresses(nullptr); }
+
+}  // namespace
 
 LiveDevice& live_of(const CmDevice& device) { return *from(device.verbs)->live; }
 

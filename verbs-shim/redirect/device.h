@@ -15,12 +15,17 @@ namespace roci::redirect {
 /// False if no device is open here. Any thread.
 bool read_device(DeviceView* view);
 
+/// Whether the program is to find the device's addresses among the kernel's: it has the connection manager's library,
+/// and the link is no interface of the kernel's. On a cable, where an address is had by joining, opens the device. Any
+/// thread; not from within the opening of a device on a cable.
+bool shows_addresses();
+
 // From the settings, also where no device is open.
 std::string device_name();
-/// The link is an interface of the kernel's, which has the addresses, too.
-bool kernel_has_addresses();
 /// Of the interface that the device is on, or else of one that stands for it: the device's own.
 std::string interface_name();
+/// if_nametoindex() of the kernel's own interfaces.
+unsigned kernel_index(const char* name);
 
 /// A counter that Linux has of every port, in terms of ours.
 struct StandardCounter {

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -144,8 +143,8 @@ void make_device(Folder& files) {
   files.put(std::string(kDevice) + "/vendor", text("0x%04x", shim::kVendorId));
   files.put(std::string(kDevice) + "/device", text("0x%04x", shim::kVendorPartId));
   files.put(std::string(kDevice) + "/numa_node", "-1");
-  // Programs that find an interface here go on to ask the kernel for its addresses.
-  if (if_nametoindex(interface_name().c_str()) != 0) files.make(std::string(kDevice) + "/net/" + interface_name());
+  // Programs that find an interface here go on to ask the kernel for its addresses, by netlink.
+  if (kernel_index(interface_name().c_str()) != 0) files.make(std::string(kDevice) + "/net/" + interface_name());
 
   const std::string node = text("%s/infiniband_verbs/%s", kDevice, shim::kNodeName);
   files.make(node);

@@ -22,6 +22,12 @@ bool claimed = false;
 struct sigaction client_segv;
 struct sigaction client_bus;
 
+/// A child must not find the mutex taken by a thread that it does not have.
+[[gnu::constructor]] void guard_forks() {
+  pthread_atfork([] { pthread_mutex_lock(&mutex); }, [] { pthread_mutex_unlock(&mutex); },
+                 [] { pthread_mutex_unlock(&mutex); });
+}
+
 struct sigaction* client_action(int number) {
   if (number == SIGSEGV) return &client_segv;
   return number == SIGBUS ? &client_bus : nullptr;
