@@ -133,16 +133,18 @@ class Cases:
             check(received and int(received.group(1)) >= 1600, pair.explain())
 
     def abandoned(self):
-        """What a process that was killed has left goes when the next one needs such files."""
-        killed = End(self.roci, f"cable:test.{os.getpid()}.view", ["bash", "-c", f"echo {DEVICE}/*; kill -9 $$"])
-        try:
-            check(killed.wait(self.seconds) == -signal.SIGKILL, killed.text())
-            name = f"roci-view.{os.getuid()}.{killed.process.pid}"
-            check(name in os.listdir("/dev/shm"), "nothing was left: this tests nothing")
-            self.said_by(["ls", DEVICE])
-            check(name not in os.listdir("/dev/shm"), f"{name} is left")
-        finally:
-            killed.end()
+        """What a process that was killed has left goes when the next one needs such files, or opens the device."""
+        for next_one in (["ls", DEVICE], ["ibv_devinfo"]):
+            self.needs(next_one[0])
+            killed = End(self.roci, f"cable:test.{os.getpid()}.view", ["bash", "-c", f"echo {DEVICE}/*; kill -9 $$"])
+            try:
+                check(killed.wait(self.seconds) == -signal.SIGKILL, killed.text())
+                name = f"roci-view.{os.getuid()}.{killed.process.pid}"
+                check(name in os.listdir("/dev/shm"), "nothing was left: this tests nothing")
+                self.said_by(next_one)
+                check(name not in os.listdir("/dev/shm"), f"{name} is left")
+            finally:
+                killed.end()
 
     def forks(self):
         self.needs("python3")

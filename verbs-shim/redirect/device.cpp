@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "verbs-shim/redirect/files.h"
+
 namespace {
 
 constexpr std::string_view kNetdev = "netdev:";
@@ -53,6 +55,7 @@ unsigned kernel_index(const char* name) {
 
 /// Called by the stack when it opens the device.
 extern "C" __attribute__((visibility("default"))) void roci_redirect_serve_view(roci::ReadDeviceView read) {
+  roci::redirect::remove_abandoned();
   reader.store(read, std::memory_order_release);
 }
 

@@ -112,14 +112,15 @@ void remove_tree(int parent, const char* name) {
 std::string name_prefix() { return text("roci-view.%u.", getuid()); }
 
 /// Folders of processes that were killed, or ended without a word.
-void remove_abandoned(const char* place) {
+void remove_abandoned_in(const char* place) {
   const std::string prefix = name_prefix();
   DIR* entries = opendir(place);
   if (entries == nullptr) return;
   while (const dirent* entry = readdir(entries)) {
     if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
     const auto pid = static_cast<pid_t>(std::strtol(entry->d_name + prefix.size(), nullptr, 10));
-    if (pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH)) remove_tree(dirfd(entries), entry->d_name);
+    const bool is_of_another_before = pid == getpid() && owner != pid;
+    if (is_of_another_before || (kill(pid, 0) != 0 && errno == ESRCH)) remove_tree(dirfd(entries), entry->d_name);
   }
   closedir(entries);
 }
@@ -237,7 +238,7 @@ std::vector<OpenCounter>& open_counters() {
 }
 
 bool make_in(const char* place) {
-  remove_abandoned(place);
+  remove_abandoned_in(place);
   std::snprintf(folder, sizeof folder, "%s/%s%d", place, name_prefix().c_str(), getpid());
   if (mkdir(folder, 0700) != 0) return false;
   Folder files(folder);
@@ -290,6 +291,12 @@ const char* redirected(const char* path, char* buffer, std::size_t buffer_bytes)
   pthread_mutex_unlock(&mutex);
   errno = error;
   return there && length > 0 && static_cast<std::size_t>(length) < buffer_bytes ? buffer : path;
+}
+
+void remove_abandoned() {
+  pthread_mutex_lock(&mutex);
+  for (const char* place : kPlaces) remove_abandoned_in(place);
+  pthread_mutex_unlock(&mutex);
 }
 
 void opened(const char* path, int fd) {

@@ -13,6 +13,9 @@ const char* redirected(const char* path, char* buffer, std::size_t buffer_bytes)
 /// A name that the system has found becomes what the program is to see: in place, the folder cut off.
 void strip_folder(char* path);
 
+/// Takes away the folders that processes of this user have left which were killed. Any thread.
+void remove_abandoned();
+
 /// A file was opened by a name that redirected() gave back.
 void opened(const char* path, int fd);
 /// What is about to be read is a counter that was opened before: it says what it is now, as sysfs does to whoever
