@@ -142,6 +142,47 @@ TEST_F(ShimMemory, reg_dmabuf_mr__is_not_supported) {
   EXPECT_EQ(error_of<Mr>([&] { return ibv_reg_dmabuf_mr(pd(), 0, 4096, 0, -1, 0); }), EOPNOTSUPP);
 }
 
+/// What is made on a parent domain is of the PD under it; both, and its thread domain, are in use by each other.
+TEST_F(ShimMemory, parent_domain__is_another_handle_of_its_pd) {
+  Pd own(ibv_alloc_pd(context()));
+  ibv_td_init_attr thread{};
+  ibv_td* td = ibv_alloc_td(context(), &thread);
+  ASSERT_NE(td, nullptr);
+  ibv_parent_domain_init_attr attr{};
+  attr.pd = own.get();
+  attr.td = td;
+  Pd parent(ibv_alloc_parent_domain(context(), &attr));
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(own.get()), EBUSY);
+  EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
+  {
+    const Mr mr(ibv_reg_mr(parent.get(), memory_.data(), memory_.size(), 0));
+    ASSERT_NE(mr, nullptr);
+    EXPECT_EQ(mr->pd, parent.get());
+  }
+  parent.reset();
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
+  EXPECT_EQ(ibv_dealloc_pd(own.release()), 0);
+}
+
+TEST_F(ShimMemory, parent_domain__wrong_attributes) {
+  const auto refused = [&](const ibv_parent_domain_init_attr& wrong) {
+    ibv_parent_domain_init_attr attr = wrong;
+    return error_of<Pd>([&] { return ibv_alloc_parent_domain(context(), &attr); });
+  };
+  ibv_parent_domain_init_attr attr{};
+  EXPECT_EQ(refused(attr), EINVAL) << "no PD";
+  attr.pd = pd();
+  attr.comp_mask = 1u << 20;
+  EXPECT_EQ(refused(attr), EINVAL) << "an unknown bit";
+  attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+  EXPECT_EQ(refused(attr), EINVAL) << "allocators that are none";
+  ibv_td_init_attr thread{.comp_mask = 1};
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_td(context(), &thread), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 template <class Made>
 void expect_unsupported(Made* made) {
   EXPECT_EQ(made, nullptr);
@@ -150,11 +191,6 @@ void expect_unsupported(Made* made) {
 
 TEST_F(ShimMemory, objects_not_made__say_so) {
   expect_unsupported(ibv_alloc_null_mr(pd()));
-  ibv_td_init_attr domain{};
-  expect_unsupported(ibv_alloc_td(context(), &domain));
-  ibv_parent_domain_init_attr parent{};
-  parent.pd = pd();
-  expect_unsupported(ibv_alloc_parent_domain(context(), &parent));
   ibv_alloc_dm_attr device_memory{};
   device_memory.length = 64;
   expect_unsupported(ibv_alloc_dm(context(), &device_memory));

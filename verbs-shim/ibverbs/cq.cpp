@@ -82,7 +82,7 @@ int request_notify(ibv_cq* cq, int solicited_only) {
 }
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   // A promise of the client that needs nothing here.
   constexpr std::uint32_t kIgnoredFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   constexpr std::uint64_t kKnownFlags = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
@@ -92,6 +92,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~kKnownFlags) != 0) return fail_with<ibv_cq_ex>(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (attr->flags & ~kIgnoredFlags) != 0)
     return fail_with<ibv_cq_ex>(EOPNOTSUPP);
+  // It is given for its allocator and its thread, of which a CQ here needs neither.
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
+      (attr->parent_domain == nullptr || attr->parent_domain->context != context ||
+       from(attr->parent_domain)->parent_of == nullptr))
+    return fail_with<ibv_cq_ex>(EINVAL);
   ShimCq* shim = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   return shim == nullptr ? nullptr : &shim->base;
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "verbs-shim/ibverbs/objects.h"
+#include "verbs-shim/ibverbs/operations.h"
 
 namespace roci::shim {
 namespace {
@@ -93,6 +94,8 @@ ROCI_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 ROCI_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (from(pd)->parent_of != nullptr) return dealloc_parent_domain(from(pd));
+  if (from(pd)->parent_domains != 0) return EBUSY;
   if (!is_detached(pd->context))
     if (const int error = device_of(pd->context).dealloc_pd(from(pd)->pd); error != 0) return error;
   --from(pd->context)->objects;

@@ -29,12 +29,22 @@ struct ShimContext {
   verbs_context verbs;
   LiveDevice* live;
   EventQueue<AsyncEvent>* async_events;
-  std::atomic<std::uint32_t> objects;  ///< PDs and CQs: all others hang on one
+  std::atomic<std::uint32_t> objects;  ///< PDs, TDs and CQs: all others hang on one
 };
 
+/// A promise of the client's to use what is made on it from one thread at a time. The data path gains nothing by it.
+struct ShimTd {
+  ibv_td base;
+  std::atomic<std::uint32_t> parent_domains;
+};
+
+/// A PD, or a parent domain: another handle of the PD that it was made of.
 struct ShimPd {
   ibv_pd base;
   Pd* pd;
+  std::atomic<std::uint32_t> parent_domains;  ///< made of this one
+  ShimPd* parent_of;                          ///< null for a PD
+  ShimTd* td;                                 ///< of a parent domain, may be null
 };
 
 struct ShimMr {
@@ -105,6 +115,7 @@ struct ShimQp {
 inline ShimContext* from(ibv_context* context) {
   return reinterpret_cast<ShimContext*>(reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context));
 }
+inline ShimTd* from(ibv_td* td) { return reinterpret_cast<ShimTd*>(td); }
 inline ShimPd* from(ibv_pd* pd) { return reinterpret_cast<ShimPd*>(pd); }
 inline ShimMr* from(ibv_mr* mr) { return reinterpret_cast<ShimMr*>(mr); }
 inline ShimMw* from(ibv_mw* mw) { return reinterpret_cast<ShimMw*>(mw); }

@@ -55,11 +55,13 @@ void fill_operations(verbs_context* verbs) {
   fill_unsupported(verbs->advise_mr, verbs->alloc_null_mr, verbs->read_counters, verbs->attach_counters_point_flow,
                    verbs->create_counters, verbs->destroy_counters, verbs->reg_dm_mr, verbs->alloc_dm, verbs->free_dm,
                    verbs->modify_flow_action_esp, verbs->destroy_flow_action, verbs->create_flow_action_esp,
-                   verbs->modify_qp_rate_limit, verbs->alloc_parent_domain, verbs->dealloc_td, verbs->alloc_td,
-                   verbs->modify_cq, verbs->post_srq_ops, verbs->destroy_rwq_ind_table, verbs->create_rwq_ind_table,
-                   verbs->destroy_wq, verbs->modify_wq, verbs->create_wq, verbs->ibv_destroy_flow,
-                   verbs->ABI_placeholder2, verbs->ibv_create_flow, verbs->ABI_placeholder1, verbs->open_qp,
-                   verbs->get_srq_num, verbs->open_xrcd, verbs->close_xrcd);
+                   verbs->modify_qp_rate_limit, verbs->modify_cq, verbs->post_srq_ops, verbs->destroy_rwq_ind_table,
+                   verbs->create_rwq_ind_table, verbs->destroy_wq, verbs->modify_wq, verbs->create_wq,
+                   verbs->ibv_destroy_flow, verbs->ABI_placeholder2, verbs->ibv_create_flow, verbs->ABI_placeholder1,
+                   verbs->open_qp, verbs->get_srq_num, verbs->open_xrcd, verbs->close_xrcd);
+  verbs->alloc_td = alloc_td;
+  verbs->dealloc_td = dealloc_td;
+  verbs->alloc_parent_domain = alloc_parent_domain;
   verbs->query_port = query_port;
   verbs->query_rt_values = query_rt_values;
   verbs->create_cq_ex = create_cq_ex;

@@ -13,6 +13,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     std::size_t bytes);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+int dealloc_parent_domain(ShimPd* domain);
+
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* wanted);
