@@ -183,6 +183,15 @@ TEST_F(ShimMemory, parent_domain__wrong_attributes) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+TEST_F(ShimMemory, parent_domain__is_not_made_of_another) {
+  ibv_parent_domain_init_attr attr{};
+  attr.pd = pd();
+  const Pd parent(ibv_alloc_parent_domain(context(), &attr));
+  ASSERT_NE(parent, nullptr);
+  attr.pd = parent.get();
+  EXPECT_EQ(error_of<Pd>([&] { return ibv_alloc_parent_domain(context(), &attr); }), EINVAL);
+}
+
 template <class Made>
 void expect_unsupported(Made* made) {
   EXPECT_EQ(made, nullptr);
