@@ -26,7 +26,7 @@ FabricPort::~FabricPort() {
 }
 
 PortAttributes FabricPort::attributes() const {
-  PortAttributes attributes = host_attributes(number_, rate_bps_);
+  PortAttributes attributes = host_attributes({.host = number_}, rate_bps_);
   attributes.elides_payload = payload_ == fabric::Payload::kElided;
   return attributes;
 }

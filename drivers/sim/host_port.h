@@ -71,14 +71,26 @@ inline std::uint32_t host_of(const IpAddress& address, std::uint32_t hosts) {
   return known ? number : UINT32_MAX;
 }
 
-inline PortAttributes host_attributes(std::uint32_t number, std::uint64_t speed_bps) {
+/// Which of a host's ports: each of its workers has one, with a block of QP numbers.
+struct PortPlace {
+  std::uint32_t host = 0;
+  std::uint32_t worker = 0;
+  std::uint32_t workers = 1;
+
+  std::uint32_t qpn_block() const {
+    constexpr std::uint32_t kQpnBlocks = 64;
+    return (host * workers + worker) % kQpnBlocks;
+  }
+};
+
+inline PortAttributes host_attributes(const PortPlace& place, std::uint64_t speed_bps) {
   constexpr std::uint32_t kLinkMtuBytes = 4200;
-  constexpr std::uint32_t kQpnBlocks = 64;
+  const std::uint32_t number = place.host;
   return {.mac = mac_address(number),
           .addresses = {v4_address(number), v6_address(number)},
           .link_mtu_bytes = kLinkMtuBytes,
           .speed_bps = speed_bps,
-          .qpn_block = number % kQpnBlocks};
+          .qpn_block = place.qpn_block()};
 }
 
 /// The Ethernet header of frames from host `from`.

@@ -1,4 +1,4 @@
-// A simulated host: a port, a whole stack, and the rule by which it gets its turns.
+// A simulated host: a whole stack, a port for each of its workers, and the rule by which these get their turns.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,20 @@ namespace roci::sim {
 
 struct HostConfig {
   DeviceConfig device;
-  Duration turn_time = nanoseconds(100);  ///< a host's turns are at least this far apart
+  std::uint32_t workers = 1;              ///< where the network is a segment
+  Duration turn_time = nanoseconds(100);  ///< a worker's turns are at least this far apart
   Duration turn_jitter{};                 ///< a turn comes up to this much later, drawn from the seed
-  /// Puts another port, which it returns, between the stack and the segment: a FaultPort, say.
+  /// Puts another port, which it returns, between the stack and each of the host's ports: a FaultPort, say.
   std::function<std::unique_ptr<Port>(std::unique_ptr<Port> inner)> decorate;
 };
 
 /// Turned when frames arrive, when the application posts, when a deadline comes, and as long as there is more to do.
-class SimHost : public EventTarget, public EventSink, public Entropy, public ArrivalListener {
+class SimHost : public EventTarget, public EventSink, public Entropy {
  public:
-  /// `port` is the host's own; `number` tells its random streams apart.
+  /// `ports` are the host's own, one for each worker; `number` tells its random streams apart.
+  SimHost(EventQueue& events, std::vector<std::unique_ptr<HostPort>> ports, std::uint32_t number, std::uint64_t seed,
+          const HostConfig& config);
+  /// One worker.
   SimHost(EventQueue& events, std::unique_ptr<HostPort> port, std::uint32_t number, std::uint64_t seed,
           const HostConfig& config);
   ~SimHost() override;
@@ -35,8 +39,8 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
 
   std::uint32_t number() const { return number_; }
   Device& device() { return *device_; }
-  const Counters& counters() const { return counters_; }
-  HostPort& port() { return *host_port_; }
+  const Counters& counters(std::uint32_t worker = 0) const { return seats_[worker]->counters; }
+  HostPort& port(std::uint32_t worker = 0) { return *seats_[worker]->host_port; }
   /// Asynchronous events so far, oldest first.
   const std::vector<AsyncEvent>& async_events() const { return async_events_; }
   std::uint64_t completion_events() const { return completion_events_; }
@@ -45,36 +49,47 @@ class SimHost : public EventTarget, public EventSink, public Entropy, public Arr
   void set_application(std::function<void()> application) { application_ = std::move(application); }
   /// Device::post_send, then the doorbell and a turn.
   int post_send(Qp* qp, const SendRequest& request);
-  /// A turn as soon as the host can.
+  /// A turn of each worker as soon as it can.
   void request_turn();
   /// A host that is stopped takes no turns. `known`: its peers' links can tell (a cable can, a wire cannot).
   void stop(bool known);
   void resume();
 
+  /// `argument`: number of the worker whose turn it is.
   void on_event(Instant now, std::uint64_t argument) override;
   void on_completion_event(Cq& cq) override;
   void on_async_event(const AsyncEvent& event) override;
   std::uint64_t next() override { return entropy_.next(); }
-  void on_frame_ready() override { request_turn(); }
 
  private:
-  void turn_at(Instant at);
-  void turn(Instant now);
+  /// What a worker has to itself.
+  struct Seat : ArrivalListener {
+    Seat(SimHost& at, std::uint32_t worker) : host(at), number(worker) {}
+    void on_frame_ready() override { host.request_turn(*this); }
+
+    SimHost& host;
+    const std::uint32_t number;
+    std::unique_ptr<Port> port;
+    HostPort* host_port = nullptr;
+    Counters counters;
+    Instant next_turn = kNever;  ///< scheduled; another event is out of date
+    Instant earliest_turn{};
+  };
+
+  void request_turn(Seat& seat);
+  void turn_at(Seat& seat, Instant at);
+  void turn(Seat& seat, Instant now);
 
   EventQueue& events_;
   const std::uint32_t number_;
   const HostConfig config_;
   Random entropy_;
   Random jitter_;
-  std::unique_ptr<Port> port_;
-  HostPort* host_port_ = nullptr;
-  Counters counters_;
+  std::vector<std::unique_ptr<Seat>> seats_;
   std::unique_ptr<Device> device_;
   std::function<void()> application_;
   std::vector<AsyncEvent> async_events_;
   std::uint64_t completion_events_ = 0;
-  Instant next_turn_ = kNever;  ///< scheduled; another event is out of date
-  Instant earliest_turn_{};
   bool stopped_ = false;
 };
 

@@ -5,8 +5,8 @@
 #include "stack/base/assert.h"
 
 namespace roci::sim {
-SimPort::SimPort(Network& network, std::uint32_t number) : network_(network), number_(number) {
-  ROCI_ASSERT(network.ports().size() == number);
+SimPort::SimPort(Network& network, const PortPlace& place)
+    : network_(network), place_(place), number_(static_cast<std::uint32_t>(network.ports().size())) {
   network.add_port(this);
 }
 
@@ -14,12 +14,28 @@ SimPort::~SimPort() {
   for (const PooledFrame& frame : arrived_) network_.free(frame);
 }
 
-PortAttributes SimPort::attributes() const { return host_attributes(number_, 100'000'000'000); }
+PortAttributes SimPort::attributes() const { return host_attributes(place_, 100'000'000'000); }
 
-Route* SimPort::acquire_route(const IpAddress& destination, Qpn) {
+/// Of the ports of the host that has the address, the one that has the QPN, or the first.
+std::uint32_t SimPort::find_port(const IpAddress& address, Qpn qpn) const {
+  constexpr std::uint32_t kBlockShift = 18;
+  const std::span<SimPort* const> ports = network_.ports();
+  const std::uint32_t host = host_of(address, static_cast<std::uint32_t>(ports.size()));
+  std::uint32_t found = kNowhere;
+  for (std::uint32_t i = 0; i < ports.size(); ++i) {
+    if (ports[i]->place_.host != host) continue;
+    if (ports[i]->place_.qpn_block() == qpn.value >> kBlockShift) return i;
+    if (found == kNowhere) found = i;
+  }
+  return found;
+}
+
+Route* SimPort::acquire_route(const IpAddress& destination, Qpn dest_qpn) {
   auto route = std::make_unique<SimRoute>();
-  route->peer = host_of(destination, static_cast<std::uint32_t>(network_.ports().size()));
-  fill_route(*route, route->peer == kNowhere ? MacAddress{} : mac_address(route->peer), number_, destination.is_v4());
+  route->peer = find_port(destination, dest_qpn);
+  const bool is_known = route->peer != kNowhere;
+  const MacAddress to = is_known ? mac_address(network_.ports()[route->peer]->place_.host) : MacAddress{};
+  fill_route(*route, to, place_.host, destination.is_v4());
   routes_.push_back(std::move(route));
   return routes_.back().get();
 }

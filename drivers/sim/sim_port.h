@@ -15,15 +15,15 @@
 
 namespace roci::sim {
 
-/// Host n has QPN block n modulo 64.
+/// A host of one worker, n, has QPN block n modulo 64.
 class SimPort : public HostPort {
  public:
-  SimPort(Network& network, std::uint32_t number);
+  SimPort(Network& network, const PortPlace& place);
   ~SimPort() override;
   SimPort(const SimPort&) = delete;
   SimPort& operator=(const SimPort&) = delete;
 
-  std::uint32_t number() const { return number_; }
+  const PortPlace& place() const { return place_; }
   void arrive(PooledFrame frame);
 
   bool has_frames() const override { return !arrived_.empty(); }
@@ -47,11 +47,14 @@ class SimPort : public HostPort {
   static constexpr std::uint32_t kUnreachableRoom = 16;
 
   struct SimRoute : Route {
-    std::uint32_t peer = kNowhere;  ///< number of the host
+    std::uint32_t peer = kNowhere;  ///< number of the port in the network
   };
 
+  std::uint32_t find_port(const IpAddress& address, Qpn qpn) const;
+
   Network& network_;
-  const std::uint32_t number_;
+  const PortPlace place_;
+  const std::uint32_t number_;  ///< in the network
   std::vector<std::unique_ptr<SimRoute>> routes_;
   std::deque<PooledFrame> arrived_;
   std::size_t lent_ = 0;  ///< at the front of arrived_, in the stack's hands

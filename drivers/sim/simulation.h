@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "drivers/sim/event_queue.h"
@@ -23,8 +24,11 @@ class Simulation {
 
   SimHost& add_host(const HostConfig& config = {}) {
     const auto number = static_cast<std::uint32_t>(hosts_.size());
-    hosts_.push_back(
-        std::make_unique<SimHost>(events_, std::make_unique<SimPort>(network_, number), number, seed_, config));
+    std::vector<std::unique_ptr<HostPort>> ports;
+    for (std::uint32_t i = 0; i < config.workers; ++i)
+      ports.push_back(
+          std::make_unique<SimPort>(network_, PortPlace{.host = number, .worker = i, .workers = config.workers}));
+    hosts_.push_back(std::make_unique<SimHost>(events_, std::move(ports), number, seed_, config));
     return *hosts_.back();
   }
   SimHost& host(std::uint32_t number) { return *hosts_[number]; }

@@ -1,6 +1,7 @@
 #include "stack/control/device.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "stack/base/assert.h"
@@ -9,44 +10,72 @@
 
 namespace roci {
 
-/// Holds the baton for the length of a control call, and delivers the events that the call made.
+/// Holds the batons for the length of a control call, and delivers the events that the call made.
 class Device::ControlCall {
  public:
-  explicit ControlCall(Device& device) : worker_(device.worker_) {
-    worker_.baton().lock();
-    ++worker_.env().counters.control_calls;
+  explicit ControlCall(Device& device) : device_(device) {
+    for (const auto& worker : device.workers_) worker->baton().lock();
+    ++device.workers_.front()->env().counters.control_calls;
   }
   ~ControlCall() {
-    worker_.deliver_events();
-    worker_.baton().unlock();
+    device_.free_addresses();
+    for (const auto& worker : device_.workers_) {
+      worker->deliver_events();
+      worker->baton().unlock();
+    }
   }
   ControlCall(const ControlCall&) = delete;
   ControlCall& operator=(const ControlCall&) = delete;
 
  private:
-  Worker& worker_;
+  Device& device_;
 };
 
+Device::Device(std::span<const WorkerSeat> seats, EventSink& events, Entropy& entropy, const DeviceConfig& config)
+    : config_(config), entropy_(entropy) {
+  ROCI_ASSERT(!seats.empty() && seats.size() <= kMaxWorkers);
+  for (const WorkerSeat& seat : seats) {
+    workers_.push_back(std::make_unique<Worker>(*seat.port, events, keys_, *seat.counters, workers()));
+    configure(*workers_.back());
+  }
+}
+
 Device::Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config)
-    : config_(config), port_(port), entropy_(entropy), worker_(port, events, counters) {
-  QpEnvironment& env = worker_.env();
-  env.window = config.window;
-  env.cc = config.cc;
-  const std::uint64_t line_rate_bps = port.attributes().speed_bps;
+    : Device(std::array{WorkerSeat{.port = &port, .counters = &counters}}, events, entropy, config) {}
+
+void Device::configure(Worker& worker) {
+  QpEnvironment& env = worker.env();
+  env.window = config_.window;
+  env.cc = config_.cc;
+  const std::uint64_t line_rate_bps = worker.port().attributes().speed_bps;
   constexpr std::int64_t kPicosecondsPerSecond = 1'000'000'000'000;
   env.cc_path = {
       .line_rate_bps = line_rate_bps,
-      .base_rtt = config.base_rtt,
+      .base_rtt = config_.base_rtt,
       .bdp_bytes = static_cast<std::uint32_t>(static_cast<double>(line_rate_bps) / 8 *
-                                              static_cast<double>(config.base_rtt.ps) / kPicosecondsPerSecond)};
-  worker_.configure_egress(config.egress);
+                                              static_cast<double>(config_.base_rtt.ps) / kPicosecondsPerSecond)};
+  worker.configure_egress(config_.egress);
 }
 
-Device::~Device() { ROCI_ASSERT(worker_.qps().size() == 0); }
+Device::~Device() { ROCI_ASSERT(qps() == 0); }
+
+std::uint32_t Device::qps() const {
+  std::uint32_t count = 0;
+  for (const auto& worker : workers_) count += worker->qps().size();
+  return count;
+}
+
+/// Where the next QP goes: of those with the fewest the first.
+Worker& Device::least_loaded() {
+  return **std::min_element(workers_.begin(), workers_.end(),
+                            [](const auto& a, const auto& b) { return a->qps().size() < b->qps().size(); });
+}
+
+std::vector<IpAddress> Device::gids() const { return workers_.front()->port().attributes().addresses; }
 
 PortAttributes Device::port_attributes() {
   ControlCall call(*this);
-  return port_.attributes();
+  return workers_.front()->port().attributes();
 }
 
 std::uint8_t Device::active_mtu() {
@@ -57,7 +86,7 @@ std::uint8_t Device::active_mtu() {
 /// IPv6, UDP, BTH, extension headers and ICRC need room, too.
 std::uint8_t Device::mtu_of_link() const {
   constexpr std::uint32_t kHeaderRoomBytes = 80;
-  const std::uint32_t link_mtu_bytes = port_.attributes().link_mtu_bytes;
+  const std::uint32_t link_mtu_bytes = workers_.front()->port().attributes().link_mtu_bytes;
   std::uint8_t code = config_.most_mtu;
   while (code > 1 && mtu_bytes(code) + kHeaderRoomBytes > link_mtu_bytes) --code;
   return code;
@@ -104,7 +133,7 @@ int Device::reg_mr(Pd* pd, void* addr, std::uint64_t length, std::uint64_t iova,
                        .iova = (access & kAccessZeroBased) != 0 ? 0 : iova,
                        .length = length,
                        .access = access}};
-  if (!worker_.env().keys.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
+  if (!keys_.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
     delete made;
     return ENOMEM;
   }
@@ -136,7 +165,7 @@ int Device::rereg_mr(Mr* mr, Pd* pd, const MemoryRange* range, const std::uint32
 int Device::dereg_mr(Mr* mr) {
   ControlCall call(*this);
   if (mr->windows != 0) return EBUSY;
-  worker_.env().keys.erase(mr);
+  keys_.erase(mr);
   --mr->pd->users;
   --mrs_;
   delete mr;
@@ -147,7 +176,7 @@ int Device::alloc_mw(Pd* pd, KeyKind kind, Mw** mw) {
   ControlCall call(*this);
   if (mws_ >= config_.limits.max_mw) return ENOMEM;
   auto* made = new Mw{{.pd = pd, .kind = kind}};
-  if (!worker_.env().keys.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
+  if (!keys_.insert(made, static_cast<std::uint32_t>(entropy_.next()))) {
     delete made;
     return ENOMEM;
   }
@@ -159,8 +188,8 @@ int Device::alloc_mw(Pd* pd, KeyKind kind, Mw** mw) {
 
 int Device::dealloc_mw(Mw* mw) {
   ControlCall call(*this);
-  worker_.env().keys.unbind(*mw);
-  worker_.env().keys.erase(mw);
+  keys_.unbind(*mw);
+  keys_.erase(mw);
   --mw->pd->users;
   --mws_;
   delete mw;
@@ -196,6 +225,7 @@ int Device::create_srq(Pd* pd, const SrqInit& init, Srq** srq) {
   ControlCall call(*this);
   if (srqs_ >= limits.max_srq) return ENOMEM;
   auto* made = new Srq(init.max_wr, init.max_sge);
+  if (workers() > 1) made->queue.share();
   made->pd = pd;
   made->user_ = init.user;
   ++pd->users;
@@ -240,9 +270,10 @@ int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
   if (!capacity_ok(init.capacity, config_.limits, init.srq != nullptr)) return EINVAL;
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
   ControlCall call(*this);
-  if (worker_.qps().size() >= config_.limits.max_qp) return ENOMEM;
+  if (qps() >= config_.limits.max_qp) return ENOMEM;
+  Worker& worker = least_loaded();
   if (init.srq != nullptr) init.capacity.max_recv_wr = init.capacity.max_recv_sge = 0;
-  const QpIdentity identity{.qpn = worker_.qps().pick(entropy_.next()),
+  const QpIdentity identity{.qpn = worker.qps().pick(entropy_.next()),
                             .type = init.type,
                             .pd = pd,
                             .send_cq = init.send_cq,
@@ -250,9 +281,10 @@ int Device::create_qp(Pd* pd, QpInit& init, Qp** qp) {
                             .srq = init.srq,
                             .signal_all = init.signal_all,
                             .user = init.user};
-  worker_.env().active_mtu = mtu_of_link();
-  auto* made = new Qp(identity, init.capacity, worker_.env());
-  worker_.qps().insert(identity.qpn, made);
+  for (Cq* cq : {init.send_cq, init.recv_cq}) cq->admit(worker.env().worker);
+  worker.env().active_mtu = mtu_of_link();
+  auto* made = new Qp(identity, init.capacity, worker.env());
+  worker.qps().insert(identity.qpn, made);
   ++pd->users;
   ++init.send_cq->users;
   ++init.recv_cq->users;
@@ -273,13 +305,14 @@ int Device::route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   if (qp->type() == QpType::kUd || (mask & (kQpAv | kQpDestQpn)) == 0) return 0;
   const AddressVector& av = (mask & kQpAv) != 0 ? attr.av : qp->attr().av;
   const Qpn dest_qpn = (mask & kQpDestQpn) != 0 ? attr.dest_qpn : qp->attr().dest_qpn;
-  const std::vector<IpAddress> gids = port_.attributes().addresses;
-  if (const int error = check_path(av, gids); error != 0) return error;
-  Route* route = port_.acquire_route(av.dgid, dest_qpn);
+  const std::vector<IpAddress> own = gids();
+  if (const int error = check_path(av, own); error != 0) return error;
+  Worker& worker = worker_with(*qp);
+  Route* route = worker.port().acquire_route(av.dgid, dest_qpn);
   if (route == nullptr) return ENETUNREACH;
-  worker_.withdraw(*qp);
-  if (qp->route() != nullptr) port_.release_route(qp->route());
-  qp->set_route(route, gids[av.sgid_index], av, dest_qpn);
+  worker.withdraw(*qp);
+  if (qp->route() != nullptr) worker.port().release_route(qp->route());
+  qp->set_route(route, own[av.sgid_index], av, dest_qpn);
   return 0;
 }
 
@@ -291,13 +324,13 @@ int Device::modify_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask) {
   if ((mask & kQpMaxDestRdAtomic) != 0 && attr.max_dest_rd_atomic > config_.limits.max_qp_rd_atom) return EINVAL;
   if (const int error = route_qp(qp, attr, mask); error != 0) return error;
   if ((mask & kQpStateAttr) != 0 && attr.state == QpState::kReset) {
-    worker_.forget(*qp);
+    worker_with(*qp).forget(*qp);
     // What the QP was before is over: no completion of then is to be taken for one of now.
     qp->send_cq()->discard(qp->qpn());
     qp->recv_cq()->discard(qp->qpn());
   }
   qp->apply(attr, mask);
-  worker_.activate(*qp);
+  worker_with(*qp).activate(*qp);
   return 0;
 }
 
@@ -309,24 +342,25 @@ void Device::query_qp(Qp* qp, QpAttr* attr, QpCapacity* capacity) {
 
 void Device::silence_qp(Qp* qp) {
   ControlCall call(*this);
-  worker_.forget(*qp);
+  worker_with(*qp).forget(*qp);
   qp->apply({.state = QpState::kReset}, kQpStateAttr);
 }
 
 int Device::destroy_qp(Qp* qp) {
   ControlCall call(*this);
-  worker_.forget(*qp);
-  worker_.qps().erase(qp->qpn());
-  worker_.env().keys.unbind_all(qp->qpn());
-  if (qp->route() != nullptr) port_.release_route(qp->route());
+  Worker& worker = worker_with(*qp);
+  worker.forget(*qp);
+  worker.qps().erase(qp->qpn());
+  keys_.unbind_all(qp->qpn());
+  if (qp->route() != nullptr) worker.port().release_route(qp->route());
   qp->forget_sends();
-  for (const IpAddress& group : worker_.groups().groups_of(*qp)) leave_group(*qp, group);
+  for (const IpAddress& group : worker.groups().groups_of(*qp)) leave_group(*qp, group);
   --qp->pd()->users;
   qp->send_cq()->forget(qp->sq());
   --qp->send_cq()->users;
   --qp->recv_cq()->users;
   if (qp->srq() != nullptr) --qp->srq()->users;
-  worker_.deliver_events();
+  worker.deliver_events();
   delete qp;
   return 0;
 }
@@ -334,9 +368,10 @@ int Device::destroy_qp(Qp* qp) {
 int Device::attach_mcast(Qp* qp, const IpAddress& group) {
   if (qp->type() != QpType::kUd || !group.is_multicast()) return EINVAL;
   ControlCall call(*this);
-  const bool is_new = worker_.groups().members(group).empty();
-  const int error = worker_.groups().attach(group, *qp);
-  if (error == 0 && is_new) port_.join_group(group);
+  Worker& worker = worker_with(*qp);
+  const bool is_new = worker.groups().members(group).empty();
+  const int error = worker.groups().attach(group, *qp);
+  if (error == 0 && is_new) worker.port().join_group(group);
   return error;
 }
 
@@ -347,23 +382,26 @@ int Device::detach_mcast(Qp* qp, const IpAddress& group) {
 }
 
 int Device::leave_group(Qp& qp, const IpAddress& group) {
-  const int error = worker_.groups().detach(group, qp);
-  if (error == 0 && worker_.groups().members(group).empty()) port_.leave_group(group);
+  Worker& worker = worker_with(qp);
+  const int error = worker.groups().detach(group, qp);
+  if (error == 0 && worker.groups().members(group).empty()) worker.port().leave_group(group);
   return error;
 }
 
 int Device::create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah) {
   ControlCall call(*this);
-  const std::vector<IpAddress> gids = port_.attributes().addresses;
-  if (const int error = check_path(av, gids); error != 0) return error;
+  const std::vector<IpAddress> own = gids();
+  if (const int error = check_path(av, own); error != 0) return error;
   if (ahs_ >= config_.limits.max_ah) return ENOMEM;
-  auto* made = new AddressHandle(pd, av, port_);
+  std::vector<RouteSource*> ports;
+  for (const auto& worker : workers_) ports.push_back(&worker->port());
+  auto* made = new AddressHandle(pd, av, ports);
   const AddressVector used = marked(av, config_.egress);
   // Each datagram has a source port and a destination QP of its own.
-  made->path.set(gids[av.sgid_index], used, 0, Qpn{}, false);
+  made->path.set(own[av.sgid_index], used, 0, Qpn{}, false);
   made->priority = priority_of(used, config_.egress);
   // What it takes to find the way is done here, not in a turn.
-  static_cast<void>(made->route_to(Qpn{}));
+  for (std::uint32_t worker = 0; worker < workers(); ++worker) static_cast<void>(made->route_to(Qpn{}, worker));
   ++pd->users;
   ++ahs_;
   *ah = made;
@@ -374,9 +412,12 @@ int Device::destroy_ah(AddressHandle* ah) {
   ControlCall call(*this);
   --ah->pd->users;
   --ahs_;
-  ah->is_destroyed = true;
-  if (ah->posted.load(std::memory_order_acquire) == 0) delete ah;
+  destroyed_ahs_.emplace_back(ah);
   return 0;
+}
+
+void Device::free_addresses() {
+  std::erase_if(destroyed_ahs_, [](const auto& ah) { return ah->posted.load(std::memory_order_acquire) == 0; });
 }
 
 namespace {

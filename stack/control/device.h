@@ -1,11 +1,14 @@
 // The device: what verbs calls create, modify, query and destroy, and the way in for work requests.
 //
-// Control calls may come from any thread; each takes the worker's baton, so it never runs beside a turn. They return
-// an errno value (0 is success) as verbs gives it, and change nothing on error. Data-path calls (post_*, Cq::poll) do
-// not take the baton; several threads on one object are serialised by the object's own spin lock.
+// A device has one worker or several, each with a port of its own; each QP belongs to one of them for good. Control
+// calls may come from any thread; each takes the batons of all workers, in the order of their numbers, so it never runs
+// beside a turn. They return an errno value (0 is success) as verbs gives it, and change nothing on error. Data-path
+// calls (post_*, Cq::poll) do not take a baton; several threads on one object are serialised by the object's own spin
+// lock.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -80,20 +83,33 @@ struct MemoryRange {
   std::uint64_t iova = 0;
 };
 
+/// What a worker has to itself.
+struct WorkerSeat {
+  Port* port = nullptr;          ///< outlives the device
+  Counters* counters = nullptr;  ///< may be in memory that others read
+};
+
 /// Device is the only maker and owner of its objects; what it hands out is valid until the matching destroy call.
 class Device {
  public:
-  /// `events` gets completion events and asynchronous events, at the end of the turn that made them. `counters` may be
-  /// in memory that others read.
+  /// One worker for each seat, of which there are at most kMaxWorkers. The ports are ends of one host: the same
+  /// addresses, and a block of QP numbers each. `events` gets completion events and asynchronous events, at the end of
+  /// the turn that made them, from several workers at a time.
+  Device(std::span<const WorkerSeat> seats, EventSink& events, Entropy& entropy, const DeviceConfig& config);
+  /// One worker.
   Device(Port& port, EventSink& events, Entropy& entropy, Counters& counters, const DeviceConfig& config);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const DeviceConfig& config() const { return config_; }
-  Worker& worker() { return worker_; }
-  PortAttributes port_attributes();  ///< takes the baton
-  /// Code of ibv_mtu that the port now carries; takes the baton.
+  std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
+  /// The first also has QP1.
+  Worker& worker(std::uint32_t number = 0) { return *workers_[number]; }
+  /// Number of the worker that the QP belongs to.
+  static std::uint32_t worker_of(Qp& qp) { return qp.env().worker; }
+  PortAttributes port_attributes();  ///< takes the batons
+  /// Code of ibv_mtu that the port now carries; takes the batons.
   std::uint8_t active_mtu();
 
   int alloc_pd(Pd** pd);
@@ -130,7 +146,7 @@ class Device {
   int destroy_qp(Qp* qp);
 
   int create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah);  ///< EINVAL for a path that leads nowhere
-  /// Datagrams that were posted with it are still sent.
+  /// Datagrams that were posted with it are still sent; a later control call frees it.
   int destroy_ah(AddressHandle* ah);
 
   /// The UD QP gets what is sent to the multicast group. EINVAL for another type of QP or of address, or if a QP to be
@@ -138,20 +154,27 @@ class Device {
   int attach_mcast(Qp* qp, const IpAddress& group);
   int detach_mcast(Qp* qp, const IpAddress& group);
 
-  // Any thread, without the baton.
+  // Any thread, without a baton.
   /// Puts one request on the queue; nothing is sent before ring(). ENOMEM when the queue is full, EINVAL when the
   /// request is malformed or the state does not allow it.
   int post_send(Qp* qp, const SendRequest& request);
   /// As post_send(), for all of the batch or none.
   int post_send_all(Qp* qp, std::span<const SendRequest> batch);
   /// After one or more post_send: the next turn of the worker will look at the QP.
-  void ring(Qp* qp) { worker_.ring(*qp); }
+  void ring(Qp* qp) { worker_with(*qp).ring(*qp); }
   int post_recv(Qp* qp, const RecvRequest& request);
   int post_srq_recv(Srq* srq, const RecvRequest& request);
 
  private:
   class ControlCall;
 
+  void configure(Worker& worker);
+  Worker& worker_with(Qp& qp) { return *workers_[worker_of(qp)]; }
+  Worker& least_loaded();
+  std::uint32_t qps() const;
+  std::vector<IpAddress> gids() const;
+  /// Those destroyed that no request names any more.
+  void free_addresses();
   std::uint8_t mtu_of_link() const;
   int check_path(const AddressVector& av, const std::vector<IpAddress>& gids) const;
   int leave_group(Qp& qp, const IpAddress& group);
@@ -159,9 +182,10 @@ class Device {
   int route_qp(Qp* qp, const QpAttr& attr, std::uint32_t mask);
 
   DeviceConfig config_;
-  Port& port_;
   Entropy& entropy_;
-  Worker worker_;
+  KeyTable keys_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<AddressHandle>> destroyed_ahs_;  ///< that requests still name
   std::uint32_t pds_ = 0;
   std::uint32_t mrs_ = 0;
   std::uint32_t mws_ = 0;

@@ -22,16 +22,16 @@ constexpr std::uint32_t kFramesPerFlow = 16;
 
 }  // namespace
 
-Worker::Worker(Port& port, EventSink& events, Counters& counters)
+Worker::Worker(Port& port, EventSink& events, KeyTable& keys, Counters& counters, std::uint32_t number)
     : port_(port),
       port_seen_(port.attributes()),
       events_(events),
-      env_(counters),
+      env_(keys, counters, number),
       qps_(port_seen_.qpn_block),
       gsi_(port, counters) {
   env_.gids = port_seen_.addresses;
   env_.route_source = &port;
-  if (port_seen_.elides_payload) env_.keys.elide_payload();
+  if (port_seen_.elides_payload) keys.elide_payload();
 }
 
 TurnResult Worker::turn(Instant now, TurnReason reason) {
@@ -380,7 +380,7 @@ Worker::Burst Worker::transmit_burst(Qp& qp, Instant now) {
 
 void Worker::deliver_events() {
   for (Cq* cq : env_.touched_cqs)
-    if (cq->take_event()) events_.on_completion_event(*cq);
+    if (cq->take_event(env_.worker)) events_.on_completion_event(*cq);
   env_.touched_cqs.clear();
   for (const AsyncEvent& event : env_.events) events_.on_async_event(event);
   env_.events.clear();

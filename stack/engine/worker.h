@@ -51,8 +51,8 @@ class Worker {
   static constexpr std::uint32_t kLongBacklogFrames = 4096;
   static constexpr std::uint32_t kBurst = 32;
 
-  /// `counters` may be in memory that others read.
-  Worker(Port& port, EventSink& events, Counters& counters);
+  /// `keys` are the device's, `number` is 0 for its first worker; `counters` may be in memory that others read.
+  Worker(Port& port, EventSink& events, KeyTable& keys, Counters& counters, std::uint32_t number);
 
   Baton& baton() { return baton_; }
 

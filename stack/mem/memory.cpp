@@ -3,6 +3,20 @@
 #include "stack/base/assert.h"
 
 namespace roci {
+namespace {
+
+// Fields of a window, one by one: `version` tells whether they belong together. Whoever sees a new one sees the odd
+// version, too.
+template <class Field>
+Field load_field(const Field& field) {
+  return __atomic_load_n(&field, __ATOMIC_ACQUIRE);
+}
+template <class Field>
+void store_field(Field& field, Field value) {
+  __atomic_store_n(&field, value, __ATOMIC_RELEASE);
+}
+
+}  // namespace
 
 bool KeyTable::insert(KeyedRange* range, std::uint32_t random) {
   std::uint32_t index = 0;
@@ -39,10 +53,42 @@ Mw* KeyTable::find_window(std::uint32_t key) const {
   if (index >= ranges_.size()) return nullptr;
   KeyedRange* range = ranges_[index];
   if (range == nullptr || range->kind == KeyKind::kRegion) return nullptr;
-  return ((range->key ^ key) & ~kTagMask) == 0 ? static_cast<Mw*>(range) : nullptr;
+  return ((key_of(*range) ^ key) & ~kTagMask) == 0 ? static_cast<Mw*>(range) : nullptr;
+}
+
+std::byte* KeyTable::check_window(const Mw& window, std::uint32_t key, const Pd* pd, Qpn qpn, std::uint64_t va,
+                                  std::uint64_t bytes, std::uint32_t access) {
+  KeyedRange seen{.pd = window.pd};
+  Qpn through;
+  std::uint32_t version = 0;
+  do {
+    version = window.version.load(std::memory_order_acquire);
+    seen.base = load_field(window.base);
+    seen.iova = load_field(window.iova);
+    seen.length = load_field(window.length);
+    seen.access = load_field(window.access);
+    seen.key = load_field(window.key);
+    through.value = load_field(window.qpn.value);
+  } while (version % 2 != 0 || window.version.load(std::memory_order_relaxed) != version);
+  if (seen.key != key || (window.kind == KeyKind::kWindow2 && through != qpn)) return nullptr;
+  return opened_by(seen, pd, va, bytes, access);
+}
+
+void KeyTable::change(Mw& window, const KeyedRange& range, Mr* mr, Qpn qpn) {
+  const std::uint32_t version = window.version.load(std::memory_order_relaxed);
+  window.version.store(version + 1, std::memory_order_relaxed);
+  store_field(window.base, range.base);
+  store_field(window.iova, range.iova);
+  store_field(window.length, range.length);
+  store_field(window.access, range.access);
+  store_field(window.key, range.key);
+  store_field(window.qpn.value, qpn.value);
+  window.mr = mr;
+  window.version.store(version + 2, std::memory_order_release);
 }
 
 bool KeyTable::bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn) {
+  const LockGuard guard(changes_);
   Mw* window = find_window(wanted.window_key);
   // C10-72: window, region and QP are of one domain.
   if (window == nullptr || window->pd != pd) return false;
@@ -53,8 +99,8 @@ bool KeyTable::bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn) {
   if (wanted.length == 0) {
     // o10-37.2.40: that is not the way to unbind one of type 2.
     if (!is_type_1) return false;
-    unbind(*window);
-    window->key = wanted.window_key;
+    unbind_locked(*window);
+    change(*window, {.key = wanted.window_key}, nullptr, {});
     return true;
   }
   const KeyedRange* range = find(wanted.region_key);
@@ -66,46 +112,49 @@ bool KeyTable::bind(const WindowBinding& wanted, const Pd* pd, Qpn qpn) {
   // C10-75.
   std::byte* base = range->translate(wanted.va, wanted.length);
   if (base == nullptr) return false;
-  unbind(*window);
-  window->base = base;
-  window->iova = zero_based ? 0 : wanted.va;
-  window->length = wanted.length;
-  window->access = wanted.access;
-  window->key = wanted.window_key;
-  window->mr = static_cast<Mr*>(ranges_[index_of(range->key)]);
-  window->qpn = qpn;
-  ++window->mr->windows;
+  unbind_locked(*window);
+  auto* region = static_cast<Mr*>(ranges_[index_of(range->key)]);
+  change(*window,
+         {.base = base,
+          .iova = zero_based ? 0 : wanted.va,
+          .length = wanted.length,
+          .access = wanted.access,
+          .key = wanted.window_key},
+         region, qpn);
+  ++region->windows;
   ++bound_;
   return true;
 }
 
 bool KeyTable::invalidate(std::uint32_t key, const Pd* pd, Qpn qpn) {
+  const LockGuard guard(changes_);
   // o10-37.2.26: not one of type 1.
   Mw* window = find_window(key);
   if (window == nullptr || window->key != key || window->kind != KeyKind::kWindow2) return false;
   if (window->mr == nullptr || window->pd != pd || window->qpn != qpn) return false;
-  unbind(*window);
+  unbind_locked(*window);
   return true;
 }
 
 void KeyTable::unbind(Mw& window) {
+  const LockGuard guard(changes_);
+  unbind_locked(window);
+}
+
+void KeyTable::unbind_locked(Mw& window) {
   if (window.mr == nullptr) return;
   --window.mr->windows;
   --bound_;
-  window.mr = nullptr;
-  window.base = nullptr;
-  window.iova = 0;
-  window.length = 0;
-  window.access = 0;
-  window.qpn = {};
+  change(window, {.key = window.key}, nullptr, {});
 }
 
 void KeyTable::unbind_all(Qpn qpn) {
+  const LockGuard guard(changes_);
   if (bound_ == 0) return;
   for (KeyedRange* range : ranges_) {
     if (range == nullptr || range->kind != KeyKind::kWindow2) continue;
     auto& window = static_cast<Mw&>(*range);
-    if (window.qpn == qpn) unbind(window);
+    if (window.qpn == qpn) unbind_locked(window);
   }
 }
 

@@ -1,10 +1,12 @@
 // Protection domains, memory regions and memory windows: keys to memory, and access checks.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "stack/base/spin_lock.h"
 #include "stack/base/types.h"
 #include "stack/mem/copy.h"
 
@@ -33,7 +35,7 @@ enum class KeyKind : std::uint8_t {
   kWindow2 = 2,  ///< of type 2B: the QP that it was bound through
 };
 
-/// What a key opens. Changed only under the baton; read by the worker.
+/// What a key opens. Of a region changed only under all batons; read by the workers.
 struct KeyedRange {
   Pd* pd = nullptr;
   std::byte* base = nullptr;  ///< its first byte in this process
@@ -56,10 +58,12 @@ struct Mr : KeyedRange {
   std::uint32_t windows = 0;  ///< bound to it
 };
 
-/// Memory window (IBTA 10.6.7.2). While it is not bound its range is empty and has no rights.
+/// Memory window (IBTA 10.6.7.2). While it is not bound its range is empty and has no rights. A worker may change it
+/// beside the turns of others, which look at it through KeyTable.
 struct Mw : KeyedRange {
-  Mr* mr = nullptr;  ///< bound to; null if it is not
-  Qpn qpn;           ///< bound through
+  Mr* mr = nullptr;                       ///< bound to; null if it is not
+  Qpn qpn;                                ///< bound through
+  std::atomic<std::uint32_t> version{0};  ///< odd while it is changed
 };
 
 /// What a work request to bind a window asks for (IBTA 11.4.1.1).
@@ -73,7 +77,9 @@ struct WindowBinding {
 
 /// Keys to regions and windows. From the lowest bits up a key is a tag, an index, and random bits, so that a stale or
 /// guessed key misses. A window's tag is its owner's to choose (IBTA 10.6.7.2.2); a region's is random, too.
-/// Owner: control and worker, both under the baton.
+/// Owner: control, under all batons; a worker, under its own, binds and invalidates windows. Where there are several, a
+/// packet that another has checked just before may still pass a window that is bound anew; never after dereg or
+/// dealloc.
 class KeyTable {
  public:
   static constexpr std::uint32_t kTagBits = 8;
@@ -99,7 +105,7 @@ class KeyTable {
     const std::uint32_t index = index_of(key);
     if (index >= ranges_.size()) return nullptr;
     const KeyedRange* range = ranges_[index];
-    return range != nullptr && range->key == key ? range : nullptr;
+    return range != nullptr && key_of(*range) == key ? range : nullptr;
   }
 
   /// The memory behind [va, va + bytes) if L_Key `key` opens it to a queue of `pd` with the right `access`; else null
@@ -116,7 +122,8 @@ class KeyTable {
                           std::uint32_t access) const {
     const KeyedRange* range = find(key);
     if (range == nullptr) return nullptr;
-    if (range->kind == KeyKind::kWindow2 && static_cast<const Mw*>(range)->qpn != qpn) return nullptr;
+    if (range->kind != KeyKind::kRegion) [[unlikely]]
+      return check_window(static_cast<const Mw&>(*range), key, pd, qpn, va, bytes, access);
     return opened_by(*range, pd, va, bytes, access);
   }
 
@@ -132,19 +139,27 @@ class KeyTable {
  private:
   static constexpr std::uint32_t kRandomShift = kTagBits + kIndexBits;
 
+  static std::uint32_t key_of(const KeyedRange& range) { return __atomic_load_n(&range.key, __ATOMIC_RELAXED); }
   static std::byte* opened_by(const KeyedRange& range, const Pd* pd, std::uint64_t va, std::uint64_t bytes,
                               std::uint32_t access) {
     if (range.pd != pd || (range.access & access) != access) return nullptr;
     return range.translate(va, bytes);
   }
 
+  [[gnu::cold]] static std::byte* check_window(const Mw& window, std::uint32_t key, const Pd* pd, Qpn qpn,
+                                               std::uint64_t va, std::uint64_t bytes, std::uint32_t access);
+
   /// The window that `key` names whatever its tag, or null.
   Mw* find_window(std::uint32_t key) const;
+  /// What a window becomes: its range and key, to what it is bound and through which QP.
+  void change(Mw& window, const KeyedRange& range, Mr* mr, Qpn qpn);
+  void unbind_locked(Mw& window);
 
   std::vector<KeyedRange*> ranges_;   ///< by index
   std::vector<std::uint8_t> random_;  ///< the random bits of the latest key of each index
   std::vector<std::uint32_t> free_;
   std::uint32_t bound_ = 0;  ///< windows
+  SpinLock changes_;         ///< of windows; whoever looks at one does not take it
   bool elides_payload_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "stack/base/types.h"
@@ -13,46 +14,51 @@
 
 namespace roci {
 
-/// Owner: whoever holds the baton, but for `posted`.
+/// Owner: control, under the batons, but for `posted` and the routes, of which each worker has its own.
 struct AddressHandle {
-  AddressHandle(Pd* owner, const AddressVector& vector, RouteSource& routes)
-      : pd(owner), av(vector), route_source_(routes) {}
+  /// `ports`: where the routes of each worker come from.
+  AddressHandle(Pd* owner, const AddressVector& vector, std::span<RouteSource* const> ports) : pd(owner), av(vector) {
+    for (RouteSource* port : ports) ways_.push_back({.source = port, .routes = {}});
+  }
 
   Pd* const pd;
   const AddressVector av;
   Path path;
   std::uint8_t priority = 0;  ///< of egress
 
-  /// Any thread: WQEs that name this handle. The last one frees a handle that was destroyed before.
+  /// Any thread: WQEs that name this handle. While there are any, a destroyed handle is kept.
   std::atomic<std::uint32_t> posted{0};
-  bool is_destroyed = false;
 
   ~AddressHandle() {
-    for (const KnownRoute& known : routes_) route_source_.release_route(known.route);
+    for (const Ways& ways : ways_)
+      for (const KnownRoute& known : ways.routes) ways.source->release_route(known.route);
   }
 
-  /// The route to the process of the destination that has `qpn`; only the first use of a block of QPNs makes one.
-  Route* route_to(Qpn qpn) {
+  /// That worker: the route to the process of the destination that has `qpn`; only the first use of a block of QPNs
+  /// makes one.
+  Route* route_to(Qpn qpn, std::uint32_t worker) {
     constexpr std::uint32_t kBlockShift = 18;
     const std::uint32_t block = qpn.value >> kBlockShift;
-    for (const KnownRoute& known : routes_)
+    Ways& ways = ways_[worker];
+    for (const KnownRoute& known : ways.routes)
       if (known.qpn_block == block) return known.route;
-    routes_.push_back({.qpn_block = block, .route = route_source_.acquire_route(av.dgid, qpn)});
-    return routes_.back().route;
+    ways.routes.push_back({.qpn_block = block, .route = ways.source->acquire_route(av.dgid, qpn)});
+    return ways.routes.back().route;
   }
 
   /// A WQE is done with.
-  void release() {
-    if (posted.fetch_sub(1, std::memory_order_acq_rel) == 1 && is_destroyed) delete this;
-  }
+  void release() { posted.fetch_sub(1, std::memory_order_release); }
 
  private:
   struct KnownRoute {
     std::uint32_t qpn_block;
     Route* route;
   };
-  RouteSource& route_source_;
-  std::vector<KnownRoute> routes_;
+  struct Ways {
+    RouteSource* source;
+    std::vector<KnownRoute> routes;
+  };
+  std::vector<Ways> ways_;  ///< by worker
 };
 
 }  // namespace roci

@@ -24,10 +24,7 @@ class CurrentReceive {
 
   /// Takes the oldest WQE of `queue`; false if there is none.
   bool take(RecvQueue& queue) {
-    const RecvWqe* wqe = queue.front();
-    if (wqe == nullptr) return false;
-    std::memcpy(memory_.get(), wqe, sizeof(RecvWqe) + wqe->num_sge * sizeof(Sge));
-    queue.pop();
+    if (!queue.take(reinterpret_cast<RecvWqe*>(memory_.get()))) return false;
     in_use_ = true;
     cursor_ = {};
     return true;

@@ -17,9 +17,12 @@ namespace roci {
 
 class Qp;
 
-/// Owner: whoever holds the baton.
+/// Owner: whoever holds the worker's baton.
 struct QpEnvironment {
-  explicit QpEnvironment(Counters& block) : counters(block) {}
+  QpEnvironment(KeyTable& table, Counters& block, std::uint32_t number)
+      : worker(number), keys(table), counters(block) {}
+
+  const std::uint32_t worker;  ///< number of the worker, 0 for the first
 
   Instant now{};  ///< of the turn under way
   WindowPolicy window;
@@ -29,7 +32,7 @@ struct QpEnvironment {
   std::uint8_t active_mtu = 5;          ///< code of ibv_mtu: the longest datagram
   std::vector<IpAddress> gids;          ///< the port's
   RouteSource* route_source = nullptr;  ///< the port
-  KeyTable keys;
+  KeyTable& keys;                       ///< the device's
   Counters& counters;
   std::vector<Cq*> touched_cqs;    ///< got a CQE since the last delivery of events
   std::vector<Qp*> cnps;           ///< QPs that owe their peer a CNP, each once
@@ -38,12 +41,12 @@ struct QpEnvironment {
   /// Adds a CQE. A full CQ loses it: counted, the CQ's error event is raised once, and false.
   bool complete(Cq& cq, Cqe cqe) {
     cqe.timestamp_ns = static_cast<std::uint64_t>(now.ns());
-    if (!cq.push(cqe)) [[unlikely]] {
+    if (!cq.push(cqe, worker)) [[unlikely]] {
       ++counters.cq_overflow;
-      if (!std::exchange(cq.overrun, true)) raise({.type = AsyncEventType::kCqErr, .cq = &cq});
+      if (cq.mark_overrun()) raise({.type = AsyncEventType::kCqErr, .cq = &cq});
       return false;
     }
-    if (cq.mark_touched()) touched_cqs.push_back(&cq);
+    if (cq.mark_touched(worker)) touched_cqs.push_back(&cq);
     return true;
   }
 

@@ -120,7 +120,7 @@ Instant Qp::next_unreliable_send(Instant now) {
 bool Qp::choose_route() {
   const UnreliableSender& sender = unreliable_->sender;
   if (!sender.can_send()) return false;
-  route_ = sender.next_address().route_to(sender.next_target());
+  route_ = sender.next_address().route_to(sender.next_target(), env_.worker);
   return true;
 }
 
@@ -299,8 +299,11 @@ void Qp::complete_flushed_receives() {
 
 void Qp::note_srq_consumed() {
   Srq* srq = identity_.srq;
-  if (srq == nullptr || srq->limit == 0 || srq->queue.size() >= srq->limit) return;
-  srq->limit = 0;
+  if (srq == nullptr) return;
+  std::uint32_t limit = srq->limit.load(std::memory_order_relaxed);
+  if (limit == 0 || srq->queue.size() >= limit) return;
+  // Of several workers that see it one tells of it.
+  if (!srq->limit.compare_exchange_strong(limit, 0, std::memory_order_relaxed)) return;
   env_.raise({.type = AsyncEventType::kSrqLimitReached, .srq = srq});
 }
 

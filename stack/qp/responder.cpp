@@ -177,7 +177,8 @@ Fault Responder::execute_send(const Inbound& in) {
   return Fault::kNone;
 }
 
-std::byte* Responder::remote_memory(RKey rkey, std::uint64_t va, std::uint64_t bytes, std::uint32_t access) const {
+[[gnu::always_inline]] inline std::byte* Responder::remote_memory(RKey rkey, std::uint64_t va, std::uint64_t bytes,
+                                                                  std::uint32_t access) const {
   return qp_.env().keys.check_remote(rkey.value, qp_.pd(), qp_.qpn(), va, bytes, access);
 }
 

@@ -175,10 +175,9 @@ void UnreliableReceiver::on_datagram(const Inbound& in) {
 }
 
 Fault UnreliableReceiver::place_datagram(const Inbound& in) {
-  const RecvWqe* next = qp_.receive_queue().front();
-  if (next == nullptr) return Fault::kReceiverNotReady;
-  if (next->total_bytes < kGrhBytes + in.view.payload_bytes) return Fault::kReceiveTooShort;
-  take_receive();
+  if (const Fault fault = take_receive(); fault != Fault::kNone) return fault;
+  // It stays the next one of this QP.
+  if (receive_.total_bytes() < kGrhBytes + in.view.payload_bytes) return Fault::kReceiveTooShort;
   std::array<std::byte, kGrhBytes> grh{};
   const std::size_t l3_bytes = in.view.is_v4 ? Ipv4Header::kSize : Ipv6Header::kSize;
   std::memcpy(grh.data() + grh.size() - l3_bytes, in.view.l3_header(), l3_bytes);

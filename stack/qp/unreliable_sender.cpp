@@ -32,7 +32,7 @@ std::uint32_t UnreliableSender::next_packet(const Route& route, std::byte* frame
   while (can_send()) {
     const SendWqe& wqe = oldest();
     if (qp_.type() == QpType::kUc) return next_segment(wqe, route, frame);
-    if (wqe.ah->route_to(wqe.remote_qpn) != &route) return 0;
+    if (wqe.ah->route_to(wqe.remote_qpn, qp_.env().worker) != &route) return 0;
     if (wqe.length <= qp_.mtu()) return next_datagram(wqe, route, frame);
     // No packet, and no error either (IBTA C10-93.1.1).
     ++qp_.counters().ud_oversized_sends;

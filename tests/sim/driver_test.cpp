@@ -139,8 +139,8 @@ class Segment : public testing::Test {
   Network network{events};
   Listener at_a{events};
   Listener at_b{events};
-  SimPort a{network, 0};
-  SimPort b{network, 1};
+  SimPort a{network, {.host = 0}};
+  SimPort b{network, {.host = 1}};
   Route* to_b = a.acquire_route(v4_address(1), Qpn{5});
 };
 

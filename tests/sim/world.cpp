@@ -68,7 +68,8 @@ void Region::forget(std::uint32_t offset, std::uint32_t length) {
   std::fill_n(unknown.begin() + static_cast<std::ptrdiff_t>(kGuardBytes + offset), length, true);
 }
 
-World::World(const Plan& plan, bool trace) : plan_(plan), wire_(trace), simulation_(plan.seed) {
+World::World(const Plan& plan, std::uint32_t workers, bool trace)
+    : plan_(plan), workers_(workers), wire_(trace), simulation_(plan.seed) {
   sim::LinkConfig link = plan.link;
   if (!plan.faults_at_ports) {
     link_faults_ = std::make_unique<FaultInjector>(plan.faults, kFaultRecords);
@@ -112,7 +113,7 @@ void World::wrong(const std::string& what) {
 
 void World::make_hosts() {
   for (std::uint32_t i = 0; i < plan_.hosts; ++i) {
-    sim::HostConfig config{.turn_jitter = plan_.turn_jitter};
+    sim::HostConfig config{.workers = workers_, .turn_jitter = plan_.turn_jitter};
     config.decorate = [this, i](std::unique_ptr<Port> port) { return decorate(std::move(port), i); };
     hosts_.push_back({.host = &simulation_.add_host(config)});
     HostState& state = hosts_.back();
@@ -129,7 +130,7 @@ void World::make_hosts() {
 std::unique_ptr<Port> World::decorate(std::unique_ptr<Port> port, std::uint32_t host) {
   if (plan_.faults_at_ports) {
     FaultScript script = plan_.faults;
-    script.seed += host;
+    script.seed += injectors_.size();
     auto faulty = std::make_unique<FaultPort>(std::move(port), script, FaultLine::kDefaultFrames, kFaultRecords);
     injectors_.push_back(&faulty->injector());
     port = std::move(faulty);

@@ -60,7 +60,8 @@ struct Endpoint {
 
 class World {
  public:
-  World(const Plan& plan, bool trace);
+  /// Each host has `workers` workers, over which its QPs are spread.
+  World(const Plan& plan, std::uint32_t workers, bool trace);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -145,6 +146,7 @@ class World {
   void wrong(const std::string& what);
 
   const Plan& plan_;
+  const std::uint32_t workers_;
   WireRecord wire_;
   std::unique_ptr<FaultInjector> link_faults_;
   std::vector<FaultInjector*> injectors_;  ///< that of the links, or those of the ports

@@ -317,7 +317,8 @@ std::uint64_t World::operations() const {
 
 std::uint64_t World::counter(std::uint64_t Counters::*field) const {
   std::uint64_t total = 0;
-  for (const HostState& state : hosts_) total += state.host->counters().*field;
+  for (const HostState& state : hosts_)
+    for (std::uint32_t worker = 0; worker < workers_; ++worker) total += state.host->counters(worker).*field;
   return total;
 }
 

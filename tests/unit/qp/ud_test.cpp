@@ -224,6 +224,7 @@ TEST(Ud, address_handle__destroyed_after_posting_is_used_and_then_gone) {
   // The pair's own handle has found the way to the peer's block of QPNs by now or not: the brief one holds none.
   pair.send(8);
   pair.run();
+  pair.a.device->active_mtu();
   const int with_own = pair.a.port.routes_in_use;
   pair.send(8);
   pair.run();
