@@ -13,6 +13,7 @@
 #include "drivers/cable/peer.h"
 #include "stack/base/assert.h"
 #include "stack/wire/headers_l3.h"
+#include "stack/wire/mad.h"
 
 namespace roci {
 namespace {
@@ -37,7 +38,7 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-std::span<std::uint64_t> CablePort::counter_region() { return {file_.counters(self_), cable::kCableCountersWord}; }
+std::span<std::uint64_t> CablePort::counter_region() { return {file_->counters(self_), cable::kCableCountersWord}; }
 
 PortAttributes CablePort::attributes() const {
   constexpr std::uint32_t kLinkMtuBytes = kMaxFrameBytes - 18;
@@ -50,9 +51,11 @@ PortAttributes CablePort::attributes() const {
 }
 
 int CablePort::find_end(const IpAddress& address, Qpn qpn) const {
+  const bool is_gsi = (qpn.value & ((1u << kQpnBlockShift) - 1)) == kGsiQpn;
   const auto has_address = [&](std::uint32_t end) {
-    const EndRecord& record = file_.end(end);
+    const EndRecord& record = file_->end(end);
     if (record.epoch.load(std::memory_order_acquire) == 0) return false;
+    if (is_gsi && record.is_follower != 0) return false;
     const std::uint32_t count = std::min(record.address_count, cable::kMaxAddresses);
     return std::find(record.addresses.begin(), record.addresses.begin() + count, address) !=
            record.addresses.begin() + count;
@@ -70,7 +73,7 @@ void CablePort::bind(CableRoute& route) {
   route.end = is_group ? -1 : find_end(route.destination, route.dest_qpn);
   route.members = is_group ? find_members(route.destination) : 0;
   EthernetHeader l2{.source = mac_, .ether_type = route.destination.is_v4() ? kEtherTypeIpv4 : kEtherTypeIpv6};
-  if (route.end >= 0) l2.destination = file_.end(static_cast<std::uint32_t>(route.end)).mac;
+  if (route.end >= 0) l2.destination = file_->end(static_cast<std::uint32_t>(route.end)).mac;
   if (is_group) l2.destination = multicast_mac(route.destination);
   l2.write(route.l2.data());
 }
@@ -90,11 +93,11 @@ void CablePort::release_route(Route* route) {
 
 void CablePort::begin_turn(Instant now, TurnReason reason) {
   now_ = now;
-  EndRecord& self = file_.end(self_);
+  EndRecord& self = file_->end(self_);
   self.turn_count.store(self.turn_count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   // One that posts does not promise to come back: its turn is no heartbeat.
   if (reason != TurnReason::kPost) self.heartbeat_ps.store(now.ps, std::memory_order_relaxed);
-  const std::uint64_t generation = file_.header().generation.load(std::memory_order_acquire);
+  const std::uint64_t generation = file_->header().generation.load(std::memory_order_acquire);
   if (generation != seen_generation_) [[unlikely]] {
     seen_generation_ = generation;
     notice_changes();
@@ -106,7 +109,7 @@ void CablePort::begin_turn(Instant now, TurnReason reason) {
 }
 
 void CablePort::end_turn(Instant now) {
-  EndRecord& self = file_.end(self_);
+  EndRecord& self = file_->end(self_);
   const std::uint32_t turn = self.turn_count.load(std::memory_order_relaxed) + 1;
   if (unconsumed_ == 0) {
     self.turn_count.store(turn, std::memory_order_release);
@@ -121,7 +124,7 @@ void CablePort::end_turn(Instant now) {
 void CablePort::notice_changes() {
   for (std::uint32_t end = 0; end < kMaxEnds; ++end) {
     Peer& peer = (*peers_)[end];
-    if (peer.epoch == 0 || peer.epoch == file_.end(end).epoch.load(std::memory_order_acquire)) continue;
+    if (peer.epoch == 0 || peer.epoch == file_->end(end).epoch.load(std::memory_order_acquire)) continue;
     close_peer(end);
     ++counters_->cable_peers_lost;
   }
@@ -129,12 +132,12 @@ void CablePort::notice_changes() {
 }
 
 void CablePort::attach_incoming() {
-  std::uint64_t made = file_.end(self_).incoming.exchange(0, std::memory_order_acq_rel);
+  std::uint64_t made = file_->end(self_).incoming.exchange(0, std::memory_order_acq_rel);
   for (; made != 0; made &= made - 1) {
     const auto end = static_cast<std::uint32_t>(__builtin_ctzll(made));
     Peer& peer = (*peers_)[end];
     if (peer.consumer.attached()) detach_consumer(end);
-    std::byte* ring = file_.map_ring(end, self_, false);
+    std::byte* ring = file_->map_ring(end, self_, false);
     if (ring == nullptr) {
       ++counters_->cable_no_memory;
       continue;
@@ -146,7 +149,7 @@ void CablePort::attach_incoming() {
       continue;
     }
     // An end may have come, sent and left since the last turn: what it sent still counts.
-    if (epoch == file_.end(end).epoch.load(std::memory_order_acquire))
+    if (epoch == file_->end(end).epoch.load(std::memory_order_acquire))
       peer.epoch = epoch;
     else
       closing_ |= bit(end);
@@ -157,11 +160,11 @@ void CablePort::attach_incoming() {
 }
 
 bool CablePort::attach_outgoing(std::uint32_t end) {
-  EndRecord& record = file_.end(end);
+  EndRecord& record = file_->end(end);
   const std::uint32_t epoch = record.epoch.load(std::memory_order_acquire);
   if (epoch == 0) return false;
-  file_.discard_ring(self_, end);
-  std::byte* ring = file_.map_ring(self_, end, true);
+  file_->discard_ring(self_, end);
+  std::byte* ring = file_->map_ring(self_, end, true);
   if (ring == nullptr) {
     ++counters_->cable_no_memory;
     return false;
@@ -181,7 +184,7 @@ void CablePort::close_peer(std::uint32_t end) {
   Peer& peer = (*peers_)[end];
   if (peer.producer.attached()) {
     cable::SharedFile::unmap_ring(peer.producer.memory());
-    file_.discard_ring(self_, end);
+    file_->discard_ring(self_, end);
   }
   const cable::Consumer consumer = peer.consumer;
   peer = Peer{.epoch = peer.epoch, .producer = {}, .consumer = consumer};
@@ -274,7 +277,7 @@ void CablePort::note_unconsumed(std::uint32_t end) {
   Peer& peer = (*peers_)[end];
   if (peer.unconsumed_since == kNever) peer.unconsumed_since = now_;
   // A sleeper gets up while the rest of the turn's frames are made.
-  if (file_.end(end).asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
+  if (file_->end(end).asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
     check_waiting_peer(end, now_);
 }
 
@@ -286,7 +289,7 @@ void CablePort::check_waiting_peers(Instant now) {
 /// Wakes a peer that will not look by itself. One in a turn, or with a fresh heartbeat, is left alone.
 void CablePort::check_waiting_peer(std::uint32_t end, Instant now) {
   Peer& peer = (*peers_)[end];
-  EndRecord& record = file_.end(end);
+  EndRecord& record = file_->end(end);
   const Duration waited = now - peer.unconsumed_since;
   const bool is_asleep = record.asleep.load(std::memory_order_seq_cst) != 0;
   const Duration heartbeat_age = now - Instant{record.heartbeat_ps.load(std::memory_order_relaxed)};
@@ -317,7 +320,7 @@ void CablePort::check_waiting_peer(std::uint32_t end, Instant now) {
 }
 
 void CablePort::ring_bell(std::uint32_t end) {
-  EndRecord& record = file_.end(end);
+  EndRecord& record = file_->end(end);
   record.bell.fetch_add(1, std::memory_order_seq_cst);
   futex_wake(record.bell);
   ++counters_->cable_doorbells;
@@ -328,8 +331,8 @@ bool CablePort::peer_is_alive(std::uint32_t end, Instant now) {
   if (end == self_) return true;
   if (now - peer.liveness_checked < kLivenessPeriod) return !peer.is_dead;
   peer.liveness_checked = now;
-  const bool same = file_.end(end).epoch.load(std::memory_order_acquire) == peer.epoch;
-  const bool alive = same && file_.end_is_alive(end);
+  const bool same = file_->end(end).epoch.load(std::memory_order_acquire) == peer.epoch;
+  const bool alive = same && file_->end_is_alive(end);
   if (!alive) ++counters_->cable_peers_lost;
   return alive;
 }
@@ -342,7 +345,7 @@ bool CablePort::peer_stalled(const Route& route) {
   if (!peer.producer.attached() || peer.is_dead || peer.producer.broken()) return false;
   if (!peer_is_alive(end, now_)) return false;
   if (!peer.producer.all_consumed()) return true;
-  const std::uint32_t turn = file_.end(end).turn_count.load(std::memory_order_acquire);
+  const std::uint32_t turn = file_->end(end).turn_count.load(std::memory_order_acquire);
   return std::exchange(peer.stalled_turn, turn) == turn && turn % 2 != 0;
 }
 
@@ -350,26 +353,27 @@ std::uint64_t CablePort::incarnation(const IpAddress& destination, Qpn dest_qpn)
   const int found = find_end(destination, dest_qpn);
   if (found < 0) return 0;
   const auto end = static_cast<std::uint32_t>(found);
-  const std::uint32_t epoch = file_.end(end).epoch.load(std::memory_order_acquire);
-  return end == self_ || file_.end_is_alive(end) ? epoch : 0;
+  const std::uint32_t epoch = file_->end(end).epoch.load(std::memory_order_acquire);
+  return end == self_ || file_->end_is_alive(end) ? epoch : 0;
 }
 
 std::optional<std::uint32_t> CablePort::next_of_host() {
   for (std::uint32_t end = self_ + 1; end < kMaxEnds; ++end) {
-    const bool is_there = file_.end(end).epoch.load(std::memory_order_acquire) != 0;
-    if (is_there && file_.end(end).mac == mac_) return end;
+    const EndRecord& record = file_->end(end);
+    const bool is_there = record.epoch.load(std::memory_order_acquire) != 0;
+    if (is_there && record.mac == mac_ && record.is_follower == 0) return end;
   }
   return std::nullopt;
 }
 
 void CablePort::prepare_wait(bool deep) {
-  EndRecord& self = file_.end(self_);
+  EndRecord& self = file_->end(self_);
   bell_before_wait_ = self.bell.load(std::memory_order_seq_cst);
   self.asleep.exchange(deep ? 1 : 0, std::memory_order_seq_cst);
 }
 
 bool CablePort::wait(Duration at_most) {
-  EndRecord& self = file_.end(self_);
+  EndRecord& self = file_->end(self_);
   const std::int64_t ns = std::max<std::int64_t>(at_most.ns(), 1);
   const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&self.bell), FUTEX_WAIT, bell_before_wait_, &timeout, nullptr, 0);
@@ -377,10 +381,10 @@ bool CablePort::wait(Duration at_most) {
   return self.bell.load(std::memory_order_seq_cst) != bell_before_wait_;
 }
 
-void CablePort::cancel_wait() { file_.end(self_).asleep.store(0, std::memory_order_seq_cst); }
+void CablePort::cancel_wait() { file_->end(self_).asleep.store(0, std::memory_order_seq_cst); }
 
 void CablePort::wake() {
-  EndRecord& self = file_.end(self_);
+  EndRecord& self = file_->end(self_);
   self.bell.fetch_add(1, std::memory_order_seq_cst);
   futex_wake(self.bell);
 }

@@ -31,6 +31,10 @@ class CablePort : public Port {
  public:
   /// Joins the cable, or makes it. Null with errno and `*error` on failure.
   static std::unique_ptr<CablePort> open(const CableConfig& config, std::string* error);
+  /// Joins with several ends of one host, for as many workers: one MAC and the same addresses, a block of QP numbers
+  /// each, and QP1 at the first. Empty with errno and `*error` on failure. They are closed one after another.
+  static std::vector<std::unique_ptr<CablePort>> open_ends(const CableConfig& config, std::size_t count,
+                                                           std::string* error);
   ~CablePort() override;
 
   /// Shared memory for the stack's own counters; `roci stat` reads it.
@@ -60,10 +64,11 @@ class CablePort : public Port {
   struct CableRoute;
   struct Peer;
 
-  CablePort() = default;
-  bool join(const CableConfig& config, std::string* error);
+  explicit CablePort(std::shared_ptr<cable::SharedFile> file);
+  bool join(const CableConfig& config, const CablePort* first, std::string* error);
+  bool choose_place(const CablePort& first, std::string* error);
   bool choose_identity(const CableConfig& config, std::string* error);
-  void write_record(const CableConfig& config);
+  void write_record(const CableConfig& config, bool is_follower);
   void clear_dead_ends();
 
   void notice_changes();
@@ -84,7 +89,7 @@ class CablePort : public Port {
   void note_unconsumed(std::uint32_t end);
   int find_end(const IpAddress& address, Qpn qpn) const;
 
-  cable::SharedFile file_;
+  const std::shared_ptr<cable::SharedFile> file_;  ///< of all ends of this process
   std::uint32_t self_ = 0;
   std::uint32_t epoch_ = 0;
   MacAddress mac_;

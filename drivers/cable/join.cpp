@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "drivers/cable/cable.h"
 #include "drivers/cable/peer.h"
@@ -43,6 +44,12 @@ void copy_text(std::array<char, kBytes>& to, const std::string& from) {
   to[length] = '\0';
 }
 
+bool fail_full(std::string* error) {
+  *error = "all " + std::to_string(kMaxEnds) + " ends of the cable are taken";
+  errno = EUSERS;
+  return false;
+}
+
 std::string program_name() {
   std::array<char, 32> name{};
   if (std::FILE* file = std::fopen("/proc/self/comm", "re")) {
@@ -56,40 +63,55 @@ std::string program_name() {
 
 }  // namespace
 
+CablePort::CablePort(std::shared_ptr<cable::SharedFile> file) : file_(std::move(file)) {}
+
 std::unique_ptr<CablePort> CablePort::open(const CableConfig& config, std::string* error) {
-  std::unique_ptr<CablePort> port(new CablePort);
-  if (!port->file_.open_and_lock(config.name, error)) return nullptr;
-  const bool joined = port->join(config, error);
-  const int reason = errno;
-  if (!joined && !port->file_.any_end_is_alive()) port->file_.unlink();
-  port->file_.unlock_join();
-  errno = reason;
-  return joined ? std::move(port) : nullptr;
+  auto ends = open_ends(config, 1, error);
+  return ends.empty() ? nullptr : std::move(ends.front());
 }
 
-bool CablePort::join(const CableConfig& config, std::string* error) {
+std::vector<std::unique_ptr<CablePort>> CablePort::open_ends(const CableConfig& config, std::size_t count,
+                                                             std::string* error) {
+  auto file = std::make_shared<cable::SharedFile>();
+  if (!file->open_and_lock(config.name, error)) return {};
+  std::vector<std::unique_ptr<CablePort>> ends;
+  bool joined = true;
+  while (joined && ends.size() < count) {
+    std::unique_ptr<CablePort> end(new CablePort(file));
+    joined = end->join(config, ends.empty() ? nullptr : ends.front().get(), error);
+    if (joined) ends.push_back(std::move(end));
+  }
+  const int reason = errno;
+  if (!joined && !file->any_end_is_alive()) file->unlink();
+  file->unlock_join();
+  if (!joined) ends.clear();
+  errno = reason;
+  return ends;
+}
+
+bool CablePort::join(const CableConfig& config, const CablePort* first, std::string* error) {
   clear_dead_ends();
-  if (!choose_identity(config, error)) return false;
-  if (!file_.lock_end(self_)) {
+  if (first == nullptr ? !choose_identity(config, error) : !choose_place(*first, error)) return false;
+  if (!file_->lock_end(self_)) {
     *error = std::string("lock: ") + std::strerror(errno);
     return false;
   }
   peers_ = std::make_unique<std::array<Peer, kMaxEnds>>();
   sink_ = std::make_unique<std::byte[]>(kSinkSlots * cable::kSlotBytes);
   speed_bps_ = config.speed_bps;
-  for (std::uint32_t end = 0; end < kMaxEnds; ++end) file_.discard_ring(self_, end);
-  write_record(config);
-  file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
+  for (std::uint32_t end = 0; end < kMaxEnds; ++end) file_->discard_ring(self_, end);
+  write_record(config, first != nullptr);
+  file_->header().generation.fetch_add(1, std::memory_order_seq_cst);
   return true;
 }
 
 void CablePort::clear_dead_ends() {
   for (std::uint32_t end = 0; end < kMaxEnds; ++end) {
-    EndRecord& record = file_.end(end);
-    if (record.epoch.load(std::memory_order_relaxed) == 0 || file_.end_is_alive(end)) continue;
+    EndRecord& record = file_->end(end);
+    if (record.epoch.load(std::memory_order_relaxed) == 0 || file_->end_is_alive(end)) continue;
     record.epoch.store(0, std::memory_order_release);
-    for (std::uint32_t to = 0; to < kMaxEnds; ++to) file_.discard_ring(end, to);
-    file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
+    for (std::uint32_t to = 0; to < kMaxEnds; ++to) file_->discard_ring(end, to);
+    file_->header().generation.fetch_add(1, std::memory_order_seq_cst);
   }
 }
 
@@ -97,7 +119,7 @@ void CablePort::clear_dead_ends() {
 bool CablePort::choose_identity(const CableConfig& config, std::string* error) {
   const auto owner_of = [this](const IpAddress& address) -> const EndRecord* {
     const int end = find_end(address, Qpn{UINT32_MAX});
-    return end < 0 ? nullptr : &file_.end(static_cast<std::uint32_t>(end));
+    return end < 0 ? nullptr : &file_->end(static_cast<std::uint32_t>(end));
   };
   const auto is_taken = [&](const IpAddress& address) {
     const EndRecord* owner = owner_of(address);
@@ -110,7 +132,7 @@ bool CablePort::choose_identity(const CableConfig& config, std::string* error) {
     return false;
   }
   for (std::uint32_t end = 0; end < kMaxEnds && !config.host.empty(); ++end) {
-    const EndRecord& record = file_.end(end);
+    const EndRecord& record = file_->end(end);
     if (record.epoch.load(std::memory_order_relaxed) == 0 || config.host != record.host.data()) continue;
     wanted.assign(record.addresses.begin(), record.addresses.begin() + record.address_count);
     mac_ = record.mac;
@@ -123,23 +145,31 @@ bool CablePort::choose_identity(const CableConfig& config, std::string* error) {
     return false;
   }
   for (self_ = 0; self_ < kMaxEnds; ++self_) {
-    if (file_.end(self_).epoch.load(std::memory_order_relaxed) != 0) continue;
+    if (file_->end(self_).epoch.load(std::memory_order_relaxed) != 0) continue;
     addresses_ = wanted.empty() ? default_addresses(self_) : wanted;
     if (std::none_of(addresses_.begin(), addresses_.end(), is_taken)) {
       if (mac_ == MacAddress{}) mac_ = mac_of(addresses_, self_);
       return true;
     }
   }
-  *error = "all " + std::to_string(kMaxEnds) + " ends of the cable are taken";
-  errno = EUSERS;
-  return false;
+  return fail_full(error);
 }
 
-void CablePort::write_record(const CableConfig& config) {
-  EndRecord& record = file_.end(self_);
-  std::memset(file_.counters(self_), 0, cable::kCounterRegionBytes);
-  counters_ = reinterpret_cast<CableCounters*>(file_.counters(self_) + cable::kCableCountersWord);
+/// The lowest free place, for one more end of the host that `first` is.
+bool CablePort::choose_place(const CablePort& first, std::string* error) {
+  addresses_ = first.addresses_;
+  mac_ = first.mac_;
+  for (self_ = 0; self_ < kMaxEnds; ++self_)
+    if (file_->end(self_).epoch.load(std::memory_order_relaxed) == 0) return true;
+  return fail_full(error);
+}
+
+void CablePort::write_record(const CableConfig& config, bool is_follower) {
+  EndRecord& record = file_->end(self_);
+  std::memset(file_->counters(self_), 0, cable::kCounterRegionBytes);
+  counters_ = reinterpret_cast<CableCounters*>(file_->counters(self_) + cable::kCableCountersWord);
   record.pid = getpid();
+  record.is_follower = is_follower ? 1 : 0;
   record.mac = mac_;
   record.address_count = static_cast<std::uint32_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), record.addresses.begin());
@@ -152,8 +182,8 @@ void CablePort::write_record(const CableConfig& config) {
   record.heartbeat_ps.store(0, std::memory_order_relaxed);
   record.turn_count.store(0, std::memory_order_relaxed);
   record.incoming.store(0, std::memory_order_relaxed);
-  epoch_ = file_.header().next_epoch++;
-  if (file_.header().next_epoch == 0) file_.header().next_epoch = 1;
+  epoch_ = file_->header().next_epoch++;
+  if (file_->header().next_epoch == 0) file_->header().next_epoch = 1;
   record.epoch.store(epoch_, std::memory_order_release);
 }
 
@@ -161,18 +191,18 @@ CablePort::~CablePort() { close(); }
 
 void CablePort::close() {
   if (peers_ == nullptr) return;
-  file_.lock_join();
-  file_.end(self_).epoch.store(0, std::memory_order_release);
-  file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
+  file_->lock_join();
+  file_->end(self_).epoch.store(0, std::memory_order_release);
+  file_->header().generation.fetch_add(1, std::memory_order_seq_cst);
   // The rings from here keep their memory: peers may not have taken the last frames. The next end in this place, or the
   // end of the cable, frees it.
   for (const Peer& peer : *peers_) {
     if (peer.producer.attached()) cable::SharedFile::unmap_ring(peer.producer.memory());
     if (peer.consumer.attached()) cable::SharedFile::unmap_ring(peer.consumer.memory());
   }
-  if (!file_.any_end_is_alive()) file_.unlink();
-  file_.unlock_end(self_);
-  file_.unlock_join();
+  file_->unlock_end(self_);
+  if (!file_->any_end_is_alive()) file_->unlink();
+  file_->unlock_join();
   peers_.reset();
 }
 

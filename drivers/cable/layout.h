@@ -15,7 +15,7 @@
 namespace roci::cable {
 
 inline constexpr std::uint64_t kMagic = 0x726f'6369'6361'626c;  // "rocicabl"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::uint32_t kMaxEnds = 64;
 inline constexpr std::uint32_t kMaxAddresses = 8;
 inline constexpr std::size_t kPageBytes = 4096;
@@ -47,6 +47,7 @@ struct EndRecord {
   std::atomic<std::uint32_t> epoch;  ///< of the end that has this place, 0 when free
   std::int32_t pid;
   std::uint32_t address_count;
+  std::uint32_t is_follower;  ///< not 0: another end of the same process has QP1 of both
   MacAddress mac;
   std::array<IpAddress, kMaxAddresses> addresses;
   std::array<char, 64> host;

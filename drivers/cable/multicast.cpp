@@ -24,24 +24,24 @@ std::uint32_t filter_bit(const IpAddress& group) {
 
 void CablePort::join_group(const IpAddress& group) {
   const std::uint32_t bit = filter_bit(group);
-  if (group_users_[bit]++ == 0) set_filter(file_.end(self_).groups.load() | std::uint64_t{1} << bit);
+  if (group_users_[bit]++ == 0) set_filter(file_->end(self_).groups.load() | std::uint64_t{1} << bit);
 }
 
 void CablePort::leave_group(const IpAddress& group) {
   const std::uint32_t bit = filter_bit(group);
-  if (--group_users_[bit] == 0) set_filter(file_.end(self_).groups.load() & ~(std::uint64_t{1} << bit));
+  if (--group_users_[bit] == 0) set_filter(file_->end(self_).groups.load() & ~(std::uint64_t{1} << bit));
 }
 
 void CablePort::set_filter(std::uint64_t filter) {
-  file_.end(self_).groups.store(filter, std::memory_order_release);
-  file_.header().generation.fetch_add(1, std::memory_order_seq_cst);
+  file_->end(self_).groups.store(filter, std::memory_order_release);
+  file_->header().generation.fetch_add(1, std::memory_order_seq_cst);
 }
 
 std::uint64_t CablePort::find_members(const IpAddress& group) const {
   const std::uint64_t wanted = std::uint64_t{1} << filter_bit(group);
   std::uint64_t members = 0;
   for (std::uint32_t end = 0; end < cable::kMaxEnds; ++end) {
-    const cable::EndRecord& record = file_.end(end);
+    const cable::EndRecord& record = file_->end(end);
     if (record.epoch.load(std::memory_order_acquire) == 0) continue;
     if ((record.groups.load(std::memory_order_acquire) & wanted) != 0) members |= std::uint64_t{1} << end;
   }

@@ -66,15 +66,26 @@ bool SharedFile::set_lock(short type, std::uint32_t byte, bool wait) {
 
 void SharedFile::lock_join() { set_lock(F_WRLCK, kJoinLockByte, true); }
 void SharedFile::unlock_join() { set_lock(F_UNLCK, kJoinLockByte, false); }
-bool SharedFile::lock_end(std::uint32_t end) { return set_lock(F_WRLCK, end, false); }
-void SharedFile::unlock_end(std::uint32_t end) { set_lock(F_UNLCK, end, false); }
+
+bool SharedFile::lock_end(std::uint32_t end) {
+  if (!set_lock(F_WRLCK, end, false)) return false;
+  own_ends_.fetch_or(std::uint64_t{1} << end, std::memory_order_relaxed);
+  return true;
+}
+
+void SharedFile::unlock_end(std::uint32_t end) {
+  own_ends_.fetch_and(~(std::uint64_t{1} << end), std::memory_order_relaxed);
+  set_lock(F_UNLCK, end, false);
+}
 
 bool SharedFile::end_is_alive(std::uint32_t end) const {
+  if ((own_ends_.load(std::memory_order_relaxed) >> end & 1) != 0) return true;
   struct flock lock = lock_record(F_WRLCK, end);
   return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 bool SharedFile::any_end_is_alive() const {
+  if (own_ends_.load(std::memory_order_relaxed) != 0) return true;
   struct flock lock = lock_record(F_WRLCK, 0);
   lock.l_len = kMaxEnds;
   return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

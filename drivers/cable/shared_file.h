@@ -1,6 +1,7 @@
 // The shared file of a cable: opening, locks and mappings. No other file does system calls on it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,7 +18,8 @@ std::string file_path(const std::string& name);
 std::vector<std::string> names();
 
 /// POSIX record locks belong to the process and vanish with it, however it ends; they also vanish when the process
-/// closes any descriptor of the file, so there must be only one.
+/// closes any descriptor of the file, so there must be only one, whose object all ends of the process share. A process
+/// does not see its own locks: which ends are its own is written down here.
 class SharedFile {
  public:
   SharedFile() = default;
@@ -32,10 +34,10 @@ class SharedFile {
 
   void lock_join();
   void unlock_join();
-  /// False if another process has it.
+  /// Under the join lock. False if another process has it.
   bool lock_end(std::uint32_t end);
   void unlock_end(std::uint32_t end);
-  /// True if some other process is end `end`.
+  /// Any thread: true if this process or another is end `end`.
   bool end_is_alive(std::uint32_t end) const;
   bool any_end_is_alive() const;
   void unlink();
@@ -63,6 +65,7 @@ class SharedFile {
   void close();
 
   int fd_ = -1;
+  std::atomic<std::uint64_t> own_ends_{0};  ///< a bit for each
   std::byte* base_ = nullptr;
   std::string path_;
 };

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "drivers/cable/cable.h"
@@ -21,10 +22,12 @@ OpenedLink open_cable(const LiveConfig& config, std::string* error) {
   cable.host = config.host;
   cable.device_name = config.device_name;
   for (const IpPrefix& prefix : config.addresses) cable.addresses.push_back(prefix.address);
-  auto port = CablePort::open(cable, error);
-  if (port == nullptr) return {};
-  auto* counters = reinterpret_cast<Counters*>(port->counter_region().data());
-  return {.file = nullptr, .port = std::move(port), .counters = counters};
+  OpenedLink link;
+  for (auto& port : CablePort::open_ends(cable, config.workers(), error)) {
+    auto* counters = reinterpret_cast<Counters*>(port->counter_region().data());
+    link.ports.push_back({.port = std::move(port), .counters = counters});
+  }
+  return link;
 }
 
 OpenedLink open_dpdk(const LiveConfig& config, std::string* error) {
@@ -55,8 +58,10 @@ OpenedLink open_dpdk(const LiveConfig& config, std::string* error) {
   if (port == nullptr) return {};
   file->set_driver(driver);
   file->set_addresses(port->attributes().addresses);
-  Counters* counters = file->counters();
-  return {.file = std::move(file), .port = std::move(port), .counters = counters};
+  OpenedLink opened;
+  opened.ports.push_back({.port = std::move(port), .counters = file->counters()});
+  opened.file = std::move(file);
+  return opened;
 }
 
 bool add_faults(const LiveConfig& config, OpenedLink* link, std::string* error) {
@@ -67,24 +72,40 @@ bool add_faults(const LiveConfig& config, OpenedLink* link, std::string* error) 
     errno = EINVAL;
     return false;
   }
-  link->port = std::make_unique<FaultPort>(std::move(link->port), std::move(script));
+  for (OpenedPort& opened : link->ports) {
+    opened.port = std::make_unique<FaultPort>(std::move(opened.port), script);
+    // Another worker is another draw.
+    ++script.seed;
+  }
   return true;
+}
+
+/// Each worker but the first has a file of its own, with its number before the extension.
+std::string capture_path(const std::string& path, std::size_t worker) {
+  if (worker == 0) return path;
+  std::filesystem::path numbered(path);
+  numbered.replace_extension("." + std::to_string(worker) + numbered.extension().string());
+  return numbered;
 }
 
 bool add_capture(const LiveConfig& config, OpenedLink* link, std::string* error) {
   if (config.capture.empty()) return true;
-  link->port = CapturePort::open(std::move(link->port), config.device_name, config.capture, error);
-  if (link->port != nullptr) return true;
-  *error = "capture: " + *error;
-  errno = EIO;
-  return false;
+  for (std::size_t i = 0; i < link->ports.size(); ++i) {
+    std::unique_ptr<Port>& port = link->ports[i].port;
+    port = CapturePort::open(std::move(port), config.device_name, capture_path(config.capture, i), error);
+    if (port != nullptr) continue;
+    *error = "capture: " + *error;
+    errno = EIO;
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 OpenedLink open_link(const LiveConfig& config, std::string* error) {
   OpenedLink link = config.link.kind == "cable" ? open_cable(config, error) : open_dpdk(config, error);
-  if (link.port == nullptr) {
+  if (link.ports.empty()) {
     *error = config.link.kind + ":" + config.link.name + ": " + *error;
     return {};
   }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "drivers/live/live_config.h"
 #include "drivers/live/stack_file.h"
@@ -11,10 +12,15 @@
 
 namespace roci {
 
+/// What one worker has of the link.
+struct OpenedPort {
+  std::unique_ptr<Port> port;
+  Counters* counters = nullptr;  ///< in memory that others can see, for the life of the port
+};
+
 struct OpenedLink {
-  std::unique_ptr<StackFile> file;  ///< of a link that has no memory of its own for counters; outlives the port
-  std::unique_ptr<Port> port;       ///< null with errno on failure
-  Counters* counters = nullptr;     ///< in memory that others can see, for the life of the port
+  std::unique_ptr<StackFile> file;  ///< of a link that has no memory of its own for counters; outlives the ports
+  std::vector<OpenedPort> ports;    ///< one for each worker; none, with errno, on failure
 };
 
 /// On failure `*error` says why.

@@ -1,6 +1,7 @@
 #include "drivers/live/live_config.h"
 
 #include <arpa/inet.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@ namespace {
 constexpr std::size_t kLongestName = 63;       // as a device's name in verbs, which has 64 bytes with its end
 constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ with its end
 constexpr std::array<std::string_view, 3> kProgressModes = {"auto", "inline", "thread"};
+constexpr std::size_t kMostWorkers = 16;
 constexpr std::array<std::uint32_t, 5> kPathMtus = {256, 512, 1024, 2048, 4096};
 
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
@@ -192,6 +194,37 @@ std::string apply_progress(std::string_view value, LiveConfig* config) {
   return {};
 }
 
+/// A process may be kept from some of the machine's cores.
+std::string check_core(std::uint32_t core) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  if (core < CPU_SETSIZE && CPU_ISSET(core, &allowed)) return {};
+  std::string list;
+  for (std::uint32_t i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &allowed)) list += (list.empty() ? "" : ", ") + std::to_string(i);
+  return "the process may not run on core " + std::to_string(core) + "; it may on " + list;
+}
+
+std::string apply_cores(std::string_view value, LiveConfig* config) {
+  std::vector<std::uint32_t> cores;
+  for (std::string_view rest = value;;) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view text = rest.substr(0, comma);
+    const auto core = parse_number<std::uint32_t>(text);
+    if (!core) return quoted(text) + " is not the number of a core";
+    if (std::find(cores.begin(), cores.end(), *core) != cores.end())
+      return "core " + std::to_string(*core) + " is there twice";
+    if (std::string wrong = check_core(*core); !wrong.empty()) return wrong;
+    cores.push_back(*core);
+    if (comma == std::string_view::npos) break;
+    rest.remove_prefix(comma + 1);
+  }
+  if (cores.size() > kMostWorkers) return "more than " + std::to_string(kMostWorkers) + " cores";
+  config->cores = std::move(cores);
+  return {};
+}
+
 std::string apply_capture(std::string_view value, LiveConfig* config) {
   if (value.ends_with('/')) return "a folder, not a file";
   config->capture = value;
@@ -235,6 +268,8 @@ const std::vector<Setting>& all_settings() {
        apply_mtu},
       {"progress", "ROCI_PROGRESS", "MODE",
        "who does the work: inline (calls of the program), thread, or auto (default)", false, apply_progress},
+      {"cores", "ROCI_CORES", "LIST", "cores that do nothing but the work: a worker on each, as in 2,3", true,
+       apply_cores},
       {"capture", "ROCI_CAPTURE", "FILE", "write what is sent and received to a pcapng file", false, apply_capture},
       {"faults", "ROCI_FAULTS", "FILE", "a script of what is to go wrong on the link", false, apply_faults},
       {"cc", "ROCI_CC", "NAME[,K=V...]", "congestion control: none (default), fixed or dcqcn, with its parameters",
@@ -253,6 +288,14 @@ const std::vector<Setting>& all_settings() {
 
 std::span<const Setting> settings() { return all_settings(); }
 
+std::string check_together(const LiveConfig& config) {
+  if (!config.cores.empty() && config.progress == "inline")
+    return "progress inline and cores exclude each other: the program's calls do the work, or cores of its own";
+  if (config.workers() > 1 && config.link.kind != "cable")
+    return "several cores need a cable: a link of kind " + config.link.kind + " has one queue, for one core";
+  return {};
+}
+
 bool parse_live_config(const Environment& environment, LiveConfig* config, std::string* error) {
   for (const Setting& setting : settings()) {
     const char* value = environment(setting.variable);
@@ -262,7 +305,8 @@ bool parse_live_config(const Environment& environment, LiveConfig* config, std::
       return false;
     }
   }
-  return true;
+  *error = check_together(*config);
+  return error->empty();
 }
 
 bool read_live_config(LiveConfig* config, std::string* error) {

@@ -33,14 +33,17 @@ struct LinkName {
 struct LiveConfig {
   std::string device_name = "roci0";
   LinkName link;
-  std::vector<IpPrefix> addresses;  ///< empty: the link's own choice
-  std::string host;                 ///< empty: the process is a host of its own
-  std::string capture;              ///< path of a pcapng file; empty: none
-  std::string faults;               ///< path of a fault script; empty: none
-  std::string progress = "auto";    ///< auto, inline or thread
-  std::uint32_t mtu_bytes = 4096;   ///< RoCE path MTU: payload of a packet
+  std::vector<IpPrefix> addresses;   ///< empty: the link's own choice
+  std::string host;                  ///< empty: the process is a host of its own
+  std::string capture;               ///< path of a pcapng file; empty: none
+  std::string faults;                ///< path of a fault script; empty: none
+  std::string progress = "auto";     ///< auto, inline or thread
+  std::vector<std::uint32_t> cores;  ///< one for each worker's own thread; empty: one worker, on any core
+  std::uint32_t mtu_bytes = 4096;    ///< RoCE path MTU: payload of a packet
   CcSpec cc;
   egress::Settings egress;
+
+  std::size_t workers() const { return cores.empty() ? 1 : cores.size(); }
 };
 
 /// One setting: --NAME of `roci run`, `NAME` in roci.toml, `variable` in the environment.
@@ -55,6 +58,9 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
+
+/// What is wrong with settings that are good each by itself; empty if nothing.
+std::string check_together(const LiveConfig& config);
 
 /// The environment as a function: null for a variable that is not set.
 using Environment = std::function<const char*(const char*)>;

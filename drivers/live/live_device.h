@@ -2,15 +2,13 @@
 // contexts of the process. This is what the verbs shim opens.
 #pragma once
 
-#include <pthread.h>
-
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "drivers/live/device_view.h"
 #include "drivers/live/live_config.h"
+#include "drivers/live/live_worker.h"
 #include "drivers/live/stack_file.h"
 #include "stack/base/counters.h"
 #include "stack/cm/connection_manager.h"
@@ -18,9 +16,6 @@
 #include "stack/control/device.h"
 
 namespace roci {
-
-/// Who turns the worker (design: callers inline, a background thread for the passive side).
-enum class ProgressMode : std::uint8_t { kAuto, kInline, kThread };
 
 class LiveDevice {
  public:
@@ -40,12 +35,15 @@ class LiveDevice {
   /// True in a child of the process that opened the device: it must not be used there.
   bool detached() const { return generation_ != current_generation(); }
 
-  /// Data path, any thread: after posting, or when a poll found nothing. Turns the worker once in the caller's thread
-  /// if the baton is free.
-  void progress(TurnReason reason);
+  // Data path, any thread.
+  /// After posting to the QP.
+  void progress_posted(Qp& qp) { workers_[Device::worker_of(qp)]->progress(TurnReason::kPost); }
+  /// When a poll found nothing. With several workers each has its own thread, so whose the completions are does not
+  /// matter.
+  void progress_polled() { workers_.front()->progress(TurnReason::kPoll); }
 
-  /// Any thread: a call of the communication manager. It has the worker's baton for as long as it lives; then what the
-  /// manager has sent leaves.
+  /// Any thread: a call of the communication manager. It has the first worker's baton for as long as it lives; then
+  /// what the manager has sent leaves.
   class CmCall {
    public:
     explicit CmCall(LiveDevice& live);
@@ -76,43 +74,22 @@ class LiveDevice {
   void make_connection_manager();
   void describe(DeviceView* out) const;
   std::uint8_t prefix_bits_of(const IpAddress& address) const;
-  bool start_thread();
-  void stop_thread();
-  static void* thread_main(void* self);
-
-  // The background thread.
-  void run();
-  std::optional<TurnResult> turn_in_background();
-  bool callers_turn(Instant now) const;
-  void spin_longer();
-  void nap_beside_callers(Instant now);
-  void nap_beside_turn(Duration at_most);
-  void sleep(Instant now, const TurnResult& result);
-
-  TurnResult turn_holding_baton(TurnReason reason);
-  void wake_sleeper(const TurnResult& result);
+  bool start_workers();
+  bool take_batons_for_good();
 
   const LiveConfig config_;
   const std::uint32_t generation_;
-  ProgressMode mode_ = ProgressMode::kAuto;
   std::uint32_t references_ = 1;
 
   std::unique_ptr<StackFile> file_;
-  std::unique_ptr<Port> port_;
-  Counters* counters_ = nullptr;
+  std::vector<std::unique_ptr<Port>> ports_;  ///< of each worker
+  std::vector<Counters*> counters_;           ///< of each worker
   std::unique_ptr<SystemEntropy> entropy_;
   std::unique_ptr<Events> events_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<cm::GsiTransport> cm_transport_;
   std::unique_ptr<cm::ConnectionManager> cm_;
-
-  pthread_t thread_{};
-  bool thread_started_ = false;
-  std::atomic<bool> stop_{false};
-  std::atomic<std::int64_t> last_poll_ps_{INT64_MIN};     ///< when a caller last polled
-  std::atomic<std::int64_t> asleep_until_ps_{INT64_MIN};  ///< background thread: INT64_MIN while awake
-  Duration spin_{};                                       ///< background thread: how long it looks before it sleeps
-  std::uint32_t rings_since_probe_ = 0;
+  std::vector<std::unique_ptr<LiveWorker>> workers_;
 };
 
 }  // namespace roci

@@ -82,6 +82,7 @@ bool export_settings(const RunOptions& options, std::string* error) {
     }
     setenv(setting.variable, chosen.text.c_str(), 1);
   }
+  if (*error = check_together(config); !error->empty()) return false;
   // The program may change its folder before it opens the device.
   if (!config.capture.empty()) setenv("ROCI_CAPTURE", fs::absolute(config.capture).c_str(), 1);
   if (!config.faults.empty()) setenv("ROCI_FAULTS", fs::absolute(config.faults).c_str(), 1);

@@ -69,7 +69,7 @@ int poll_cq(ibv_cq* base, int max_entries, ibv_wc* wc) {
     if (count == wanted) continue;
     // Nothing there: the caller's time is well spent on turning the worker, once.
     if (taken > 0 || turned) break;
-    live_of(base->context).progress(TurnReason::kPoll);
+    live_of(base->context).progress_polled();
     turned = true;
   }
   return taken;

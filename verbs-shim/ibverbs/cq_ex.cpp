@@ -24,7 +24,7 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   shim->extended_poll_lock.lock();
   int error = next(base);
   if (error != 0) {
-    live_of(base->context).progress(TurnReason::kPoll);
+    live_of(base->context).progress_polled();
     error = next(base);
   }
   if (error != 0) shim->extended_poll_lock.unlock();

@@ -71,7 +71,7 @@ void kick(ShimQp* shim, std::size_t posted) {
   // Behind older WQEs the worker will look when these complete. To be asked after the doorbell: another thread's WQE,
   // that was there before, may have completed since.
   const SendQueue& sq = shim->qp->sq();
-  if (sq.outstanding() <= posted) live_of(context).progress(TurnReason::kPost);
+  if (sq.outstanding() <= posted) live_of(context).progress_posted(*shim->qp);
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
