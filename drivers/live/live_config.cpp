@@ -13,6 +13,7 @@
 #include "cc/registry.h"
 #include "drivers/faults/fault_script.h"
 #include "stack/egress/settings_text.h"
+#include "stack/queues/completion_queue.h"
 
 namespace roci {
 namespace {
@@ -20,7 +21,6 @@ namespace {
 constexpr std::size_t kLongestName = 63;       // as a device's name in verbs, which has 64 bytes with its end
 constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ with its end
 constexpr std::array<std::string_view, 3> kProgressModes = {"auto", "inline", "thread"};
-constexpr std::size_t kMostWorkers = 16;
 constexpr std::array<std::uint32_t, 5> kPathMtus = {256, 512, 1024, 2048, 4096};
 
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
@@ -220,7 +220,7 @@ std::string apply_cores(std::string_view value, LiveConfig* config) {
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  if (cores.size() > kMostWorkers) return "more than " + std::to_string(kMostWorkers) + " cores";
+  if (cores.size() > kMaxWorkers) return "more than " + std::to_string(kMaxWorkers) + " cores";
   config->cores = std::move(cores);
   return {};
 }

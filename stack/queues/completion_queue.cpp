@@ -114,8 +114,10 @@ bool Cq::take_event(std::uint32_t worker) {
   const bool solicited = std::exchange(from.solicited, false);
   from.touched = false;
   std::uint32_t armed = armed_.fetch_or(0, std::memory_order_seq_cst);
-  if (armed == kNotArmed || (armed == kArmedSolicited && !solicited)) return false;
-  return armed_.exchange(kNotArmed, std::memory_order_seq_cst) != kNotArmed;
+  // One event for one request, whichever worker is first.
+  while (armed == kArmedNext || (armed == kArmedSolicited && solicited))
+    if (armed_.compare_exchange_weak(armed, kNotArmed, std::memory_order_seq_cst)) return true;
+  return false;
 }
 
 bool Cq::resize(std::uint32_t capacity) {

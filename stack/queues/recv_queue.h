@@ -55,7 +55,11 @@ class RecvQueue {
   }
   /// Worker: consumes the front; its slot may be overwritten by the next post.
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
-  std::uint32_t size() const { return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_relaxed); }
+  /// Exact for whoever took last, if nobody posts.
+  std::uint32_t size() const {
+    const std::uint32_t head = head_.load(std::memory_order_acquire);
+    return tail_.load(std::memory_order_acquire) - head;
+  }
   std::size_t stride() const { return stride_; }
   /// Control, under the baton, with no poster: forgets all WQEs (QP to RESET).
   void clear() { head_.store(tail_.load(std::memory_order_relaxed), std::memory_order_relaxed); }

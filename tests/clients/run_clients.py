@@ -346,4 +346,34 @@ def cases():
         yield f"ib_send_lat: --progress {mode}", lambda m=mode: perftest("ib_send_lat", [], ["--progress", m])
 
 
+    yield from cores_cases()
+
+
+def two_cores(run, *arguments):
+    if not {0, 1} <= os.sched_getaffinity(0):
+        raise tap.Skip("needs cores 0 and 1")
+    run(*arguments)
+
+
+def verify_on_two_cores(run_flags):
+    verify(["-b", "-q", 8], [*run_flags, "--cores", "0,1"])
+
+
+def cores_cases():
+    """Two workers a process, whose threads share two cores with everything else."""
+    flags = ["--cores", "0,1"]
+    for title in ("both directions", "16 QPs", "events", "windows of type 1", "windows of type 2"):
+        yield f"every byte: {title}, two workers", lambda f=VERIFY_LOADS[title]: two_cores(verify, f, flags)
+    yield "every byte: 8 QPs, two workers, with faults", lambda: two_cores(with_faults, ALL_KINDS, verify_on_two_cores)
+    for transport in ("uc", "ud"):
+        run = ["-c", transport, "-q", 8]
+        yield f"every byte: {transport}, two workers", lambda f=run: two_cores(verify, f, flags)
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+        run = ["-q", 8, "-n", 1000]
+        yield f"{program}: 8 QPs, two workers", lambda p=program, f=run: two_cores(perftest, p, f, flags)
+    for program in ("ib_write_lat", "ib_send_lat"):
+        yield f"{program}: two workers", lambda p=program: two_cores(perftest, p, [], flags)
+    yield "ibv_srq_pingpong: two workers", lambda: two_cores(pingpong, "ibv_srq_pingpong", ["-e"], flags)
+
+
 sys.exit(tap.run((name, run) for name, run in cases() if not WANTED or any(text in name for text in WANTED)))

@@ -239,9 +239,18 @@ def test_refused__bad_values_name_the_option_the_value_and_what_is_near():
         ("--mtu", "9000", "nearest: 4096"),
         ("--mtu", "4k", "4096"),
         ("--progress", "thraed", '"thread"'),
+        ("--cores", "0,x", "number of a core"),
+        ("--cores", "0,0", "twice"),
+        ("--cores", "4000", "may not run on core 4000"),
         ("--capture", "folder/", "folder"),
     ):
         check_refused(roci("run", option, value, "--", "true"), f"{option} {value}", near)
+
+
+def test_refused__settings_that_exclude_each_other():
+    check_refused(roci("run", "--cores", "0", "--progress", "inline", "--", "true"), "inline", "cores")
+    if os.cpu_count() > 1:
+        check_refused(roci("run", "--cores", "0,1", "--link", "netdev:eth0", "--", "true"), "netdev", "one queue")
 
 
 def test_refused__bad_values_in_the_environment_name_the_variable():

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "drivers/live/clock.h"
+#include "stack/wire/mad.h"
 
 namespace roci {
 namespace {
@@ -211,6 +212,84 @@ std::uint32_t receive(CablePort& port) {
     }
     port.wait(seconds(20));
   }
+}
+
+/// As join(), with `count` ends.
+Process::Body join_with_ends(const CableConfig& config, std::size_t count) {
+  return [config, count](Process& self) {
+    std::string error;
+    auto ends = CablePort::open_ends(config, count, &error);
+    if (ends.empty()) return self.say(std::string("error ") + std::strerror(errno));
+    std::string line;
+    for (const auto& end : ends) {
+      const PortAttributes attributes = end->attributes();
+      line += std::to_string(attributes.qpn_block) + " " + text(attributes.addresses.front()) + " ";
+    }
+    self.say(line);
+    self.hear();
+  };
+}
+
+TEST(Cable, open_ends__share_addresses_and_have_a_block_each_and_leave_together) {
+  const std::string name = cable_name();
+  {
+    Process first(join({.name = name}));
+    first.hear();
+    Process several(join_with_ends({.name = name}, 3));
+    EXPECT_EQ(several.hear(), "1 198.18.0.2 2 198.18.0.2 3 198.18.0.2 ");
+    Process next(join({.name = name}));
+    EXPECT_EQ(next.hear(), "4 198.18.0.5 v6 5");
+    several.end();
+    Process again(join_with_ends({.name = name}, 2));
+    EXPECT_EQ(again.hear(), "1 198.18.0.2 2 198.18.0.2 ");
+    again.kill_hard();
+    Process third(join_with_ends({.name = name}, 2));
+    EXPECT_EQ(third.hear(), "1 198.18.0.2 2 198.18.0.2 ");
+  }
+  EXPECT_FALSE(file_exists(name));
+}
+
+TEST(Cable, open_ends__all_or_none_where_there_is_no_place) {
+  const std::string name = cable_name();
+  Process many(join_with_ends({.name = name}, cable::kMaxEnds - 1));
+  many.hear();
+  Process too_many(join_with_ends({.name = name}, 2));
+  EXPECT_EQ(too_many.hear(), std::string("error ") + std::strerror(EUSERS));
+  Process fits(join({.name = name}));
+  EXPECT_EQ(fits.hear(), "63 198.18.0.64 v6 64");
+}
+
+/// Each end gets what is for its block; QP1 is at the first, whoever asks for it and in whatever way.
+TEST(Cable, open_ends__frames_reach_the_end_that_has_the_number) {
+  const std::string name = cable_name();
+  std::string error;
+  Process other(join({.name = name}));
+  other.hear();
+  auto port = CablePort::open({.name = name}, &error);
+  ASSERT_NE(port, nullptr) << error;
+  Process peer([name](Process& self) {
+    std::string own_error;
+    auto ends = CablePort::open_ends({.name = name, .addresses = {IpAddress::v4(0xc6120707)}}, 2, &own_error);
+    self.say("ready");
+    for (;;) {
+      const std::string which = self.hear();
+      self.say(std::to_string(receive(*ends[which == "first" ? 0 : 1])));
+    }
+  });
+  ASSERT_EQ(peer.hear(), "ready");
+  const IpAddress address = IpAddress::v4(0xc6120707);
+  const auto expect_at = [&](const char* end, Qpn qpn) {
+    Route* route = port->acquire_route(address, qpn);
+    ASSERT_TRUE(send(*port, *route, qpn.value));
+    peer.say(end);
+    EXPECT_EQ(peer.hear(), std::to_string(qpn.value));
+  };
+  expect_at("first", Qpn{2u << 18 | 77});
+  expect_at("second", Qpn{3u << 18 | 77});
+  expect_at("first", Qpn{kGsiQpn});
+  expect_at("first", Qpn{2u << 18 | kGsiQpn});
+  expect_at("first", Qpn{3u << 18 | kGsiQpn});
+  peer.kill_hard();
 }
 
 const IpAddress kGroup = IpAddress::v4(0xefff0203);

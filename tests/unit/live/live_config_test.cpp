@@ -1,8 +1,11 @@
 #include "drivers/live/live_config.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 namespace roci {
 namespace {
@@ -118,6 +121,55 @@ TEST(LiveConfig, parse_live_config__mtu_is_one_of_five) {
   for (const char* mtu : {"256", "512", "1024", "2048", "4096"}) EXPECT_EQ(error_of("ROCI_MTU", mtu), "");
   for (const char* mtu : {"0", "128", "1500", "8192", "-256", "256x", "99999999999999999999"})
     EXPECT_NE(error_of("ROCI_MTU", mtu), "") << mtu;
+}
+
+/// The cores that this process may run on.
+std::vector<std::uint32_t> allowed_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  EXPECT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<std::uint32_t> cores;
+  for (std::uint32_t i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &allowed)) cores.push_back(i);
+  return cores;
+}
+
+TEST(LiveConfig, parse_live_config__one_worker_for_each_core) {
+  const std::vector<std::uint32_t> cores = allowed_cores();
+  EXPECT_EQ(parse({}).config.workers(), 1u);
+  const Parsed one = parse({{"ROCI_CORES", std::to_string(cores.back())}});
+  EXPECT_EQ(one.config.cores, std::vector{cores.back()});
+  EXPECT_EQ(one.config.workers(), 1u);
+  if (cores.size() < 2) GTEST_SKIP() << "the process may run on one core only";
+  const Parsed two = parse({{"ROCI_CORES", std::to_string(cores[1]) + "," + std::to_string(cores[0])}});
+  EXPECT_EQ(two.error, "");
+  EXPECT_EQ(two.config.cores, (std::vector{cores[1], cores[0]}));
+  EXPECT_EQ(two.config.workers(), 2u);
+}
+
+TEST(LiveConfig, parse_live_config__refuses_cores_that_are_none_or_twice_or_not_allowed) {
+  const std::string core = std::to_string(allowed_cores().front());
+  for (const std::string& list : {std::string("x"), std::string("-1"), core + ",", "," + core, core + " ", core + "-"})
+    EXPECT_NE(error_of("ROCI_CORES", list).find("is not the number of a core"), std::string::npos) << list;
+  EXPECT_EQ(error_of("ROCI_CORES", core + "," + core),
+            "ROCI_CORES=" + core + "," + core + ": core " + core + " is there twice");
+  EXPECT_NE(error_of("ROCI_CORES", "4000").find("may not run on core 4000; it may on " + core), std::string::npos);
+}
+
+TEST(LiveConfig, parse_live_config__refuses_cores_for_the_calls_of_the_program) {
+  const std::string core = std::to_string(allowed_cores().front());
+  EXPECT_NE(parse({{"ROCI_CORES", core}, {"ROCI_PROGRESS", "inline"}}).error, "");
+  EXPECT_EQ(parse({{"ROCI_CORES", core}, {"ROCI_PROGRESS", "thread"}}).error, "");
+}
+
+TEST(LiveConfig, check_together__several_cores_are_for_a_cable) {
+  LiveConfig config;
+  config.cores = {0, 1};
+  EXPECT_EQ(check_together(config), "");
+  config.link.kind = "netdev";
+  EXPECT_EQ(check_together(config), "several cores need a cable: a link of kind netdev has one queue, for one core");
+  config.cores = {1};
+  EXPECT_EQ(check_together(config), "");
 }
 
 TEST(LiveConfig, nearest_name__a_slip_is_found_and_a_stranger_is_not) {
