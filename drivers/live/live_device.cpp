@@ -1,11 +1,15 @@
 #include "drivers/live/live_device.h"
 
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <optional>
 #include <string>
 
 #include "drivers/live/clock.h"

@@ -241,7 +241,7 @@ def test_refused__bad_values_name_the_option_the_value_and_what_is_near():
         ("--progress", "thraed", '"thread"'),
         ("--cores", "0,x", "number of a core"),
         ("--cores", "0,0", "twice"),
-        ("--cores", "4000", "may not run on core 4000"),
+        ("--cores", "4000", "cannot run on core 4000"),
         ("--capture", "folder/", "folder"),
     ):
         check_refused(roci("run", option, value, "--", "true"), f"{option} {value}", near)

@@ -153,7 +153,21 @@ TEST(LiveConfig, parse_live_config__refuses_cores_that_are_none_or_twice_or_not_
     EXPECT_NE(error_of("ROCI_CORES", list).find("is not the number of a core"), std::string::npos) << list;
   EXPECT_EQ(error_of("ROCI_CORES", core + "," + core),
             "ROCI_CORES=" + core + "," + core + ": core " + core + " is there twice");
-  EXPECT_NE(error_of("ROCI_CORES", "4000").find("may not run on core 4000; it may on " + core), std::string::npos);
+  EXPECT_EQ(error_of("ROCI_CORES", "4000"), "ROCI_CORES=4000: the process cannot run on core 4000");
+}
+
+TEST(LiveConfig, parse_live_config__cores_are_not_those_of_the_programs_threads) {
+  const std::vector<std::uint32_t> cores = allowed_cores();
+  if (cores.size() < 2) GTEST_SKIP() << "the process may run on one core only";
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(cores[0], &first);
+  ASSERT_EQ(sched_setaffinity(0, sizeof first, &first), 0);
+  EXPECT_EQ(error_of("ROCI_CORES", std::to_string(cores[1])), "");
+  EXPECT_EQ(allowed_cores(), std::vector{cores[0]}) << "as it was before";
+  EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(LiveConfig, parse_live_config__refuses_cores_for_the_calls_of_the_program) {
