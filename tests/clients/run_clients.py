@@ -158,23 +158,23 @@ def leftovers():
 LONG = ["-s", 65536, "-n", 5000000]
 
 
-def wait_until_under_way(pair):
-    """Until both ends have packets of the other, as `roci stat` tells."""
+def wait_until_under_way(pair, workers=2):
+    """Until all workers of the two ends have packets, as `roci stat` tells."""
     deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         stacks = json.loads(subprocess.check_output([ROCI, "stat", "--json"], text=True))
         received = [stack["counters"]["rx_packets"] for stack in stacks if stack["link"] == pair.link]
-        if len(received) == 2 and min(received) > 100:
+        if len(received) == workers and min(received) > 100:
             return
         time.sleep(0.05)
     raise AssertionError(f"no transfer\n{pair.explain()}")
 
 
-def killed(program, who):
+def killed(program, who, flags=(), run_flags=(), workers=2):
     """The other end ends with an error; the next pair on the same cable just works."""
     needs(program)
-    with Pair(ROCI, program, LONG) as pair:
-        wait_until_under_way(pair)
+    with Pair(ROCI, program, [*LONG, *flags], server_run=run_flags, client_run=run_flags) as pair:
+        wait_until_under_way(pair, workers)
         victim, other = (pair.client, pair.server) if who == "client" else (pair.server, pair.client)
         check(victim.process.poll() is None and other.process.poll() is None, f"not under way\n{pair.explain()}")
         victim.signal(signal.SIGKILL)
@@ -184,7 +184,7 @@ def killed(program, who):
         if other is pair.client:
             check("Completion with error" in other.text() or "Failed status" in other.text(), pair.explain())
         link = pair.link
-    with Pair(ROCI, program, ["-n", 200], link=link) as pair:
+    with Pair(ROCI, program, ["-n", 200, *flags], server_run=run_flags, client_run=run_flags, link=link) as pair:
         pair.finish(HANG_SECONDS)
     check(not leftovers(), f"left behind: {leftovers()}")
 
@@ -359,6 +359,19 @@ def verify_on_two_cores(run_flags):
     verify(["-b", "-q", 8], [*run_flags, "--cores", "0,1"])
 
 
+def capture_of_workers(run_flags):
+    """Each worker has a file of its own, and every ICRC is right."""
+    with tempfile.TemporaryDirectory() as folder:
+        ends = [["--capture", f"{folder}/{end}.pcapng", *run_flags] for end in ("server", "client")]
+        with Pair(ROCI, VERIFY, ["-q", 4, "-n", 64], server_run=ends[0], client_run=ends[1]) as pair:
+            pair.finish(HANG_SECONDS)
+        files = sorted(file.name for file in pathlib.Path(folder).iterdir())
+        check(files == ["client.1.pcapng", "client.pcapng", "server.1.pcapng", "server.pcapng"], f"files {files}")
+        for name in files:
+            icrc = subprocess.run([CHECK_CAPTURE, f"{folder}/{name}"], capture_output=True, text=True)
+            check(icrc.returncode == 0 and not icrc.stdout.startswith("0 packets"), icrc.stdout + icrc.stderr)
+
+
 def cores_cases():
     """Two workers a process, whose threads share two cores with everything else."""
     flags = ["--cores", "0,1"]
@@ -373,6 +386,10 @@ def cores_cases():
         yield f"{program}: 8 QPs, two workers", lambda p=program, f=run: two_cores(perftest, p, f, flags)
     for program in ("ib_write_lat", "ib_send_lat"):
         yield f"{program}: two workers", lambda p=program: two_cores(perftest, p, [], flags)
+    for who in ("client", "server"):
+        yield (f"kill -9 of the {who}: two workers",
+               lambda w=who: two_cores(killed, "ib_write_bw", w, ["-q", 8], flags, 4))
+    yield "capture: two workers", lambda: two_cores(capture_of_workers, flags)
     yield "ibv_srq_pingpong: two workers", lambda: two_cores(pingpong, "ibv_srq_pingpong", ["-e"], flags)
 
 
