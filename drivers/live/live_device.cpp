@@ -121,7 +121,7 @@ void LiveDevice::leave_at_exit() {
   if (!device->take_batons_for_good()) return;
   // Peers hear that their connections end here, as they do from a kernel when a process ends.
   device->cm_->destroy_all(live_now());
-  device->device_->worker().turn(live_now(), TurnReason::kPost);
+  for (const auto& worker : device->workers_) worker->worker().turn(live_now(), TurnReason::kPost);
   for (const auto& port : device->ports_) port->close();
   if (device->file_ != nullptr) device->file_->remove();
 }

@@ -354,7 +354,7 @@ int Device::destroy_qp(Qp* qp) {
   keys_.unbind_all(qp->qpn());
   if (qp->route() != nullptr) worker.port().release_route(qp->route());
   qp->forget_sends();
-  for (const IpAddress& group : worker.groups().groups_of(*qp)) leave_group(*qp, group);
+  for (const IpAddress& group : groups_.groups_of(*qp)) leave_group(*qp, group);
   --qp->pd()->users;
   qp->send_cq()->forget(qp->sq());
   --qp->send_cq()->users;
@@ -368,11 +368,12 @@ int Device::destroy_qp(Qp* qp) {
 int Device::attach_mcast(Qp* qp, const IpAddress& group) {
   if (qp->type() != QpType::kUd || !group.is_multicast()) return EINVAL;
   ControlCall call(*this);
+  if (const int error = groups_.attach(group, *qp); error != 0) return error;
   Worker& worker = worker_with(*qp);
   const bool is_new = worker.groups().members(group).empty();
-  const int error = worker.groups().attach(group, *qp);
-  if (error == 0 && is_new) worker.port().join_group(group);
-  return error;
+  worker.groups().attach(group, *qp);
+  if (is_new) worker.port().join_group(group);
+  return 0;
 }
 
 int Device::detach_mcast(Qp* qp, const IpAddress& group) {
@@ -382,10 +383,11 @@ int Device::detach_mcast(Qp* qp, const IpAddress& group) {
 }
 
 int Device::leave_group(Qp& qp, const IpAddress& group) {
+  if (const int error = groups_.detach(group, qp); error != 0) return error;
   Worker& worker = worker_with(qp);
-  const int error = worker.groups().detach(group, qp);
-  if (error == 0 && worker.groups().members(group).empty()) worker.port().leave_group(group);
-  return error;
+  worker.groups().detach(group, qp);
+  if (worker.groups().members(group).empty()) worker.port().leave_group(group);
+  return 0;
 }
 
 int Device::create_ah(Pd* pd, const AddressVector& av, AddressHandle** ah) {

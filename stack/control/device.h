@@ -185,6 +185,7 @@ class Device {
   Entropy& entropy_;
   KeyTable keys_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  MulticastGroups groups_;  ///< the limits are the device's; each worker knows its own members
   std::vector<std::unique_ptr<AddressHandle>> destroyed_ahs_;  ///< that requests still name
   std::uint32_t pds_ = 0;
   std::uint32_t mrs_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -182,6 +183,23 @@ TEST_P(SharedObjects, address_handle__serves_all_workers_and_outlives_what_was_p
   ah = nullptr;
   run();
   EXPECT_EQ(b.completions().size(), kQps);
+}
+
+TEST_P(SharedObjects, multicast_group__has_its_limit_whichever_workers_the_members_are_of) {
+  if (GetParam() != QpType::kUd) return;
+  const IpAddress group = IpAddress::v4(0xefff'0001);
+  for (std::uint32_t i = kQps; i < MulticastGroups::kMaxMembers + 1; ++i) {
+    QpInit init{.type = QpType::kUd, .send_cq = a.cq, .recv_cq = a.cq};
+    a.qps.push_back(nullptr);
+    ASSERT_EQ(a.device().create_qp(a.pd, init, &a.qps.back()), 0);
+  }
+  for (std::uint32_t i = 0; i < MulticastGroups::kMaxMembers; ++i)
+    ASSERT_EQ(a.device().attach_mcast(a.qps[i], group), 0);
+  EXPECT_EQ(a.device().attach_mcast(a.qps.back(), group), ENOMEM);
+  EXPECT_EQ(a.device().attach_mcast(a.qps[0], group), 0) << "it is in the group already";
+  EXPECT_EQ(a.device().detach_mcast(a.qps[0], group), 0);
+  EXPECT_EQ(a.device().attach_mcast(a.qps.back(), group), 0);
+  EXPECT_EQ(a.device().detach_mcast(a.qps[0], group), EINVAL);
 }
 
 }  // namespace
