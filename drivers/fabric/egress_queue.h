@@ -35,6 +35,7 @@ class EgressQueue {
     Frame* frame = lane.frames.pop();
     bytes_ -= frame->frame_bytes;
     if (!lane.frames.empty()) append(number);
+    if (head_ != kNone) __builtin_prefetch(front());
     return frame;
   }
 

@@ -62,9 +62,12 @@ class FabricLink final : public EventTarget {
   }
 
  private:
-  /// The event's argument is the frame, so that the queue has it at hand when the event comes.
+  /// The event's argument is the frame, so that the queue has it at hand when the event comes; the event will ask the
+  /// frame behind it when that arrives.
   void schedule() {
-    events_.schedule(flight_.front()->arrives, *this, reinterpret_cast<std::uint64_t>(flight_.front()));
+    const fabric::Frame* front = flight_.front();
+    __builtin_prefetch(front->next);
+    events_.schedule(front->arrives, *this, reinterpret_cast<std::uint64_t>(front));
   }
 
   EventQueue& events_;
