@@ -11,7 +11,8 @@ Result measured(double value) { return {.samples = {value}, .absent = "", .limit
 
 /// A cable that carries `cable` Gb/s on a core that copies and checks 200, and a write of 120.
 Report report_with_cable(double cable) {
-  Report report{.machine = {"Some CPU", 2, "6.1.0"}, .version = "1.2.3", .rounds = 5, .rows = {}, .results = {}};
+  Report report{
+      .machine = {"Some CPU", 2, "6.1.0", 120.4, 3}, .version = "1.2.3", .rounds = 5, .rows = {}, .results = {}};
   report.rows = select("write-64k");
   report.results = {{"core-4154", measured(200)}, {"cable-4154", measured(cable)}, {"write-64k", measured(120)}};
   report.results["write-64k"].limit = "the client's core";
@@ -39,6 +40,16 @@ TEST(Report, AGoodYardstickGivesRatios) {
   EXPECT_DOUBLE_EQ(row["comparisons"][0]["ratio"].get<double>(), 0.75);
   EXPECT_DOUBLE_EQ(row["comparisons"][0]["at_least"].get<double>(), 96);
   EXPECT_TRUE(row["comparisons"][0]["met"].get<bool>());
+}
+
+TEST(Report, TheDistanceOfTheCoresIsSaid) {
+  const Report report = report_with_cable(160);
+  const std::string text = to_text(report, false);
+  EXPECT_NE(text.find("Linux 6.1.0; 120 ns from one core to another and back, 3 measurements with more"),
+            std::string::npos)
+      << text;
+  EXPECT_DOUBLE_EQ(to_json(report)["machine"]["core_round_trip_ns"].get<double>(), 120.4);
+  EXPECT_EQ(to_json(report)["unsteady"].get<unsigned>(), 3u);
 }
 
 TEST(Report, ABadYardstickIsSaidFirstAndGivesNoRatios) {

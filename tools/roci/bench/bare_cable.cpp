@@ -29,73 +29,67 @@
 namespace roci::bench {
 namespace {
 
-constexpr std::uint32_t kSmallFrameBytes = 82;
 constexpr std::size_t kBurst = 32;
-
-struct Phase {
-  std::uint32_t frame_bytes;
-  bool both_ways;
-};
-constexpr std::array<Phase, 4> kPhases{{{4154, false}, {1082, false}, {kSmallFrameBytes, false}, {4154, true}}};
+/// Frames under way at a time: slots are used again while they are still in the caches of both cores.
+constexpr std::uint64_t kWindowFrames = 64;
 
 /// What the two processes and their parent share. Each field has one writer.
 struct Shared {
-  std::atomic<std::uint32_t> arrivals{0};  ///< at the barriers, of both
-  std::array<std::atomic<bool>, kPhases.size()> time_over{};
-  std::array<std::array<std::atomic<bool>, 2>, kPhases.size()> stopped_sending{};
-  std::array<std::array<double, 2>, kPhases.size()> frames_per_s{};  ///< received, by end
+  struct alignas(64) Taken {
+    std::atomic<std::uint64_t> frames{0};
+  };
+  std::atomic<std::uint32_t> joined{0};
+  std::array<Taken, 2> taken{};  ///< by the end that received them
+  std::atomic<bool> time_over{false};
+  std::array<std::atomic<bool>, 2> stopped_sending{};
+  std::array<double, 2> frames_per_s{};  ///< received, by end
   std::atomic<double> half_round_trip_us{0};
-  double copy_ns = 0;
-  double crc_ns = 0;
-  double copy_and_crc_ns = 0;
 };
+
+double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
 
 /// One process on the cable.
 class End {
  public:
-  End(Shared& shared, unsigned self, const std::string& cable) : shared_(shared), self_(self) {
+  End(Shared& shared, unsigned self, const std::string& cable, const CableTest& test)
+      : shared_(shared), self_(self), test_(test) {
     put_on_core(self);
     // The ends join in order: end n has address 198.18.0.(n+1) and the n-th block of QPNs.
-    if (self == 1) wait_for_arrivals(1);
+    if (self == 1) wait_for_joined(1);
     std::string error;
     port_ = CablePort::open({.name = cable}, &error);
     if (port_ == nullptr) {
       std::fprintf(stderr, "roci bench: %s\n", error.c_str());
       _exit(1);
     }
-    shared.arrivals.fetch_add(1);
-    wait_for_arrivals(2);
+    shared.joined.fetch_add(1);
+    wait_for_joined(2);
     const std::uint32_t peer = 1 - self;
     constexpr std::uint32_t kBlockBits = 18;
     route_ = port_->acquire_route(IpAddress::v4(0xc6120001 + peer), Qpn{peer << kBlockBits});
   }
 
   void run(Duration length) {
-    for (std::size_t i = 0; i < kPhases.size(); ++i) {
-      run_phase(i, length);
-      barrier();
-    }
-    ping_pong(length);
-    barrier();
-    if (self_ == 0) measure_core(length);
+    if (test_.kind == CableTest::Kind::kPingPong)
+      ping_pong(length);
+    else
+      stream(length);
   }
 
  private:
-  void wait_for_arrivals(std::uint32_t count) const {
-    while (shared_.arrivals.load() < count) sched_yield();
-  }
-  void barrier() {
-    const std::uint32_t arrivals = 2 * ++barriers_;
-    shared_.arrivals.fetch_add(1);
-    wait_for_arrivals(2 + arrivals);
+  void wait_for_joined(std::uint32_t count) const {
+    while (shared_.joined.load() < count) sched_yield();
   }
 
-  std::size_t send(std::uint32_t bytes, std::size_t most) {
+  std::size_t send(std::size_t most) {
     std::array<TxSlot, kBurst> slots;
     std::array<std::uint32_t, kBurst> sizes;
-    sizes.fill(bytes);
-    const std::size_t count = port_->tx_reserve(*route_, {slots.data(), std::min(most, kBurst)});
-    for (std::size_t i = 0; i < count; ++i) work_.fill(slots[i].data, bytes);
+    sizes.fill(test_.frame_bytes);
+    const std::uint64_t under_way = sent_ - shared_.taken[1 - self_].frames.load(std::memory_order_acquire);
+    const std::size_t room = std::min<std::size_t>(kWindowFrames - under_way, kBurst);
+    const std::size_t count = port_->tx_reserve(*route_, {slots.data(), std::min(most, room)});
+    sent_ += count;
+    for (std::size_t i = 0; i < count; ++i) work_.fill(slots[i].data, test_.frame_bytes);
     port_->tx_commit(*route_, {sizes.data(), count});
     return count;
   }
@@ -105,6 +99,8 @@ class End {
     for (std::size_t i = 0; i < count; ++i)
       if (!work_.take(frames[i].data, frames[i].size)) _exit(1);
     port_->rx_release();
+    taken_ += count;
+    shared_.taken[self_].frames.store(taken_, std::memory_order_release);
     return count;
   }
   /// Turns until `step` says that it is done.
@@ -118,15 +114,14 @@ class End {
     }
   }
 
-  /// End 1 receives and keeps the time; end 0 sends; both do both if the phase says so.
-  void run_phase(std::size_t index, Duration length) {
-    const Phase& phase = kPhases[index];
-    const bool sends = self_ == 0 || phase.both_ways;
+  /// End 1 receives and keeps the time; end 0 sends; or both do both.
+  void stream(Duration length) {
+    const bool sends = self_ == 0 || test_.kind == CableTest::Kind::kBothWays;
     std::uint64_t count = 0;
     Instant start{};
     Instant last{};
     turn_until([&](Instant now) {
-      if (sends) send(phase.frame_bytes, kBurst);
+      if (sends) send(kBurst);
       if (const std::size_t got = receive(); got > 0) {
         // What came with the first look is the start, not part of what came since.
         if (start == Instant{})
@@ -135,14 +130,14 @@ class End {
           count += got;
         last = now;
       }
-      if (self_ == 1 && start != Instant{} && now - start > length) shared_.time_over[index].store(true);
-      return shared_.time_over[index].load(std::memory_order_relaxed);
+      if (self_ == 1 && start != Instant{} && now - start > length) shared_.time_over.store(true);
+      return shared_.time_over.load(std::memory_order_relaxed);
     });
-    shared_.stopped_sending[index][self_].store(true);
-    if (last > start) shared_.frames_per_s[index][self_] = static_cast<double>(count) / seconds_of(last - start);
+    shared_.stopped_sending[self_].store(true);
+    if (last > start) shared_.frames_per_s[self_] = static_cast<double>(count) / seconds_of(last - start);
     // What is still under way.
     turn_until([&](Instant) {
-      const bool peer_stopped = shared_.stopped_sending[index][1 - self_].load();
+      const bool peer_stopped = shared_.stopped_sending[1 - self_].load();
       return receive() == 0 && peer_stopped;
     });
   }
@@ -151,7 +146,7 @@ class End {
     std::uint64_t trips = 0;
     const Instant start = live_now();
     Instant now = start;
-    const auto send_one = [&] { turn_until([&](Instant) { return send(kSmallFrameBytes, 1) == 1; }); };
+    const auto send_one = [&] { turn_until([&](Instant) { return send(1) == 1; }); };
     // End 1 answers what comes until end 0, which keeps the time, has stopped.
     for (bool done = false; !done;) {
       if (self_ == 0) send_one();
@@ -168,50 +163,17 @@ class End {
     }
   }
 
-  void measure_core(Duration length) {
-    constexpr std::uint32_t kPayloadBytes = 4096;
-    std::vector<std::byte> from(FrameWork::kMemoryBytes);
-    std::vector<std::byte> to(FrameWork::kMemoryBytes);
-    std::uint32_t sum = 0;
-    std::size_t offset = 0;
-    const auto next = [&] { return offset = (offset + kPayloadBytes) % (FrameWork::kMemoryBytes - kPayloadBytes); };
-    const auto copy = [&] {
-      next();
-      std::memcpy(to.data() + offset, from.data() + offset, kPayloadBytes);
-      // The compiler must not see that nobody reads it.
-      asm volatile("" : : "r"(to.data()) : "memory");
-    };
-    shared_.copy_ns = time_of(length, copy);
-    shared_.crc_ns = time_of(length, [&] { sum ^= crc32_of(from.data() + next(), kPayloadBytes); });
-    shared_.copy_and_crc_ns = time_of(length, [&] {
-      copy();
-      sum ^= crc32_of(to.data() + offset, kPayloadBytes + kHeaderBytes - kEthernetBytes);
-    });
-    asm volatile("" : : "r"(sum));
-  }
-
-  /// Nanoseconds of one call.
-  template <class Work>
-  static double time_of(Duration length, Work work) {
-    constexpr std::uint64_t kBetweenLooks = 256;
-    std::uint64_t count = 0;
-    const Instant start = live_now();
-    Instant now = start;
-    for (; now - start < length; now = live_now(), count += kBetweenLooks)
-      for (std::uint64_t i = 0; i < kBetweenLooks; ++i) work();
-    return seconds_of(now - start) * 1e9 / static_cast<double>(count);
-  }
-  static double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
-
   Shared& shared_;
   const unsigned self_;
+  const CableTest test_;
   FrameWork work_;
-  std::uint32_t barriers_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t taken_ = 0;
   std::unique_ptr<CablePort> port_;
   Route* route_ = nullptr;
 };
 
-pid_t start_end(Shared& shared, unsigned self, const std::string& cable, Duration length) {
+pid_t start_end(Shared& shared, unsigned self, const std::string& cable, const CableTest& test, Duration length) {
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child != 0) return child;
@@ -220,7 +182,7 @@ pid_t start_end(Shared& shared, unsigned self, const std::string& cable, Duratio
   std::signal(SIGTERM, SIG_DFL);
   if (getppid() != parent) _exit(1);
   // The port leaves the cable before the process ends.
-  { End(shared, self, cable).run(length); }
+  { End(shared, self, cable, test).run(length); }
   _exit(0);
 }
 
@@ -240,36 +202,59 @@ bool wait_for_both(const std::array<pid_t, 2>& ends) {
   return good;
 }
 
-BareCable result_of(const Shared& shared) {
-  const auto gbps = [](double frames_per_s, std::uint32_t frame_bytes) {
-    return frames_per_s * (frame_bytes - kHeaderBytes - kIcrcBytes) * 8 / 1e9;
-  };
-  constexpr double kBytes = 4096;
-  BareCable result;
-  result.gbps_4154 = gbps(shared.frames_per_s[0][1], kPhases[0].frame_bytes);
-  result.gbps_1082 = gbps(shared.frames_per_s[1][1], kPhases[1].frame_bytes);
-  result.frames_per_s_82 = shared.frames_per_s[2][1];
-  result.gbps_both_ways_4154 = gbps(shared.frames_per_s[3][0] + shared.frames_per_s[3][1], kPhases[3].frame_bytes);
-  result.half_round_trip_us = shared.half_round_trip_us;
-  result.copy_gb_per_s = kBytes / shared.copy_ns;
-  result.crc_gb_per_s = kBytes / shared.crc_ns;
-  result.core_gbps_4154 = kBytes * 8 / shared.copy_and_crc_ns;
-  return result;
+/// Nanoseconds of one call.
+template <class Work>
+double time_of(Duration length, Work work) {
+  constexpr std::uint64_t kBetweenLooks = 256;
+  std::uint64_t count = 0;
+  const Instant start = live_now();
+  Instant now = start;
+  for (; now - start < length; now = live_now(), count += kBetweenLooks)
+    for (std::uint64_t i = 0; i < kBetweenLooks; ++i) work();
+  return seconds_of(now - start) * 1e9 / static_cast<double>(count);
 }
 
 }  // namespace
 
-BareCable measure_bare_cable(Duration length) {
+CableFigures measure_bare_cable(const CableTest& test, Duration length) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw Failure(fmt::format("the bare cable: no memory: {}", std::strerror(errno)));
   const std::unique_ptr<void, void (*)(void*)> unmap(memory, [](void* at) { munmap(at, sizeof(Shared)); });
   Shared& shared = *new (memory) Shared;
   const std::string cable = fmt::format("bench.{}", getpid());
-  const std::array<pid_t, 2> ends{start_end(shared, 0, cable, length), start_end(shared, 1, cable, length)};
+  const std::array<pid_t, 2> ends{start_end(shared, 0, cable, test, length), start_end(shared, 1, cable, test, length)};
   const bool good = wait_for_both(ends);
   check_interrupted();
   if (!good) throw Failure("the bare cable: a process failed");
-  return result_of(shared);
+  return {.frames_per_s = shared.frames_per_s[0] + shared.frames_per_s[1],
+          .half_round_trip_us = shared.half_round_trip_us};
+}
+
+double payload_gbps(double frames_per_s, std::uint32_t frame_bytes) {
+  return frames_per_s * (frame_bytes - kHeaderBytes - kIcrcBytes) * 8 / 1e9;
+}
+
+OneCore measure_one_core(Duration length) {
+  constexpr std::uint32_t kPayloadBytes = 4096;
+  std::vector<std::byte> from(FrameWork::kMemoryBytes);
+  std::vector<std::byte> to(FrameWork::kMemoryBytes);
+  std::uint32_t sum = 0;
+  std::size_t offset = 0;
+  const auto next = [&] { return offset = (offset + kPayloadBytes) % (FrameWork::kMemoryBytes - kPayloadBytes); };
+  const auto copy = [&] {
+    next();
+    std::memcpy(to.data() + offset, from.data() + offset, kPayloadBytes);
+    // The compiler must not see that nobody reads it.
+    asm volatile("" : : "r"(to.data()) : "memory");
+  };
+  const double copy_ns = time_of(length, copy);
+  const double crc_ns = time_of(length, [&] { sum ^= crc32_of(from.data() + next(), kPayloadBytes); });
+  const double both_ns = time_of(length, [&] {
+    copy();
+    sum ^= crc32_of(to.data() + offset, kPayloadBytes + kHeaderBytes - kEthernetBytes);
+  });
+  asm volatile("" : : "r"(sum));
+  return {kPayloadBytes / copy_ns, kPayloadBytes / crc_ns, kPayloadBytes * 8 / both_ns};
 }
 
 }  // namespace roci::bench

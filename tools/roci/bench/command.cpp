@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tools/roci/bench/contestants.h"
+#include "tools/roci/bench/core_distance.h"
 #include "tools/roci/bench/process.h"
 #include "tools/roci/bench/report.h"
 #include "tools/roci/bench/table.h"
@@ -129,8 +130,15 @@ std::vector<Contestant> needed_contestants(const std::vector<const Row*>& rows, 
   return list;
 }
 
+/// What a contestant gives while the two cores lie as they should. Without a monitor: as they lie.
+Reading measure_steadily(const Contestant& contestant, DistanceMonitor* monitor, Steadiness& steadiness) {
+  if (monitor == nullptr || contestant.on_one_core) return contestant.measure();
+  return steadiness.best_of(contestant.measure, [monitor] { return monitor->take(); });
+}
+
 /// True if none failed.
-bool run_rounds(unsigned rounds, std::vector<Contestant>& list, Scores& scores) {
+bool run_rounds(unsigned rounds, std::vector<Contestant>& list, DistanceMonitor* monitor, Steadiness& steadiness,
+                Scores& scores) {
   Progress progress;
   bool good = true;
   for (unsigned round = 1; round <= rounds; ++round)
@@ -138,7 +146,7 @@ bool run_rounds(unsigned rounds, std::vector<Contestant>& list, Scores& scores) 
       if (contestant.absent.empty()) {
         progress.show(round, rounds, contestant.name);
         try {
-          scores.add(contestant, contestant.measure());
+          scores.add(contestant, measure_steadily(contestant, monitor, steadiness));
           continue;
         } catch (const Absence& absence) {
           contestant.absent = absence.what();
@@ -189,8 +197,12 @@ int run_bench(const BenchOptions& options) {
   try {
     std::vector<Contestant> list = needed_contestants(report.rows, {.quick = options.quick});
     Scores scores(report.rows);
-    good = run_rounds(report.rounds, list, scores);
+    const auto monitor = options.quick ? nullptr : std::make_unique<DistanceMonitor>();
+    Steadiness steadiness;
+    good = run_rounds(report.rounds, list, monitor.get(), steadiness, scores);
     report.results = scores.finish();
+    report.machine.core_round_trip_ns = steadiness.round_trip_ns();
+    report.machine.unsteady = steadiness.unsteady();
   } catch (const Interrupted&) {
     print_error("bench: interrupted");
     return kInterruptedStatus;

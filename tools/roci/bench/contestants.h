@@ -28,6 +28,7 @@ struct Contestant {
   std::string absent;  ///< why it cannot take part here; empty: it can
   /// Throws Failure, or Absence if it turns out that it cannot.
   std::function<Reading()> measure;
+  bool on_one_core = false;  ///< the distance between two cores means nothing to it
 };
 
 /// All of them, in the order in which a round takes them. Those that need what is not there say so.

@@ -13,19 +13,30 @@ namespace {
 /// ib_write_bw sleeps for a second before it says who it is.
 constexpr const char* kProgram = "ib_send_bw";
 
+constexpr bool kOneCore = true;
+
 double seconds_of(Duration duration) { return static_cast<double>(duration.ps) / 1e12; }
 
-Reading measure_cable(Duration length) {
-  const BareCable cable = measure_bare_cable(length);
-  return {{{"copy", cable.copy_gb_per_s},
-           {"crc", cable.crc_gb_per_s},
-           {"core-4154", cable.core_gbps_4154},
-           {"cable-4154", cable.gbps_4154},
-           {"cable-1082", cable.gbps_1082},
-           {"cable-82", cable.frames_per_s_82},
-           {"cable-both", cable.gbps_both_ways_4154},
-           {"cable-latency", cable.half_round_trip_us}},
-          std::nullopt};
+Reading measure_core(Duration length) {
+  const OneCore core = measure_one_core(length);
+  return {{{"copy", core.copy_gb_per_s}, {"crc", core.crc_gb_per_s}, {"core-4154", core.gbps_4154}}, std::nullopt};
+}
+
+void add_cable(std::vector<Contestant>& list, const Effort& effort) {
+  using Kind = CableTest::Kind;
+  const Duration length = effort.quick ? milliseconds(50) : milliseconds(300);
+  const auto add = [&](std::string_view row, const CableTest& test, double (*figure)(const CableFigures&)) {
+    list.push_back({row, "the bare cable", "", [=] {
+                      return Reading{{{row, figure(measure_bare_cable(test, length))}}, std::nullopt};
+                    }});
+  };
+  list.push_back({"core", "one core", "", [length] { return measure_core(length); }, kOneCore});
+  add("cable-4154", {Kind::kOneWay, 4154}, [](const CableFigures& of) { return payload_gbps(of.frames_per_s, 4154); });
+  add("cable-1082", {Kind::kOneWay, 1082}, [](const CableFigures& of) { return payload_gbps(of.frames_per_s, 1082); });
+  add("cable-82", {Kind::kOneWay, 82}, [](const CableFigures& of) { return of.frames_per_s; });
+  add("cable-both", {Kind::kBothWays, 4154},
+      [](const CableFigures& of) { return payload_gbps(of.frames_per_s, 4154); });
+  add("cable-latency", {Kind::kPingPong, 82}, [](const CableFigures& of) { return of.half_round_trip_us; });
 }
 
 /// A server of perftest that nobody talks to has its device open and does nothing.
@@ -63,15 +74,18 @@ std::string need_perftest() { return is_installed(kProgram) ? "" : "ib_send_bw i
 
 void add_device(std::vector<Contestant>& list, const Effort& effort) {
   const Duration idle = effort.quick ? milliseconds(500) : seconds(2);
-  list.push_back({"idle", "an idle process", need_perftest(), [idle] { return measure_idle(idle); }});
-  list.push_back({"qp-memory", "memory of a QP", "", [] { return Reading{{{"qp-memory", measure_qp_memory()}}, {}}; }});
+  list.push_back({"idle", "an idle process", need_perftest(), [idle] { return measure_idle(idle); }, kOneCore});
+  list.push_back({"qp-memory", "memory of a QP", "",
+                  [] {
+                    return Reading{{{"qp-memory", measure_qp_memory()}}, {}};
+                  },
+                  kOneCore});
   list.push_back({"first-byte", "the first packet", need_perftest(), [] { return measure_first_byte(); }});
 }
 
 std::vector<Contestant> contestants(const Effort& effort) {
-  const Duration length = effort.quick ? milliseconds(50) : milliseconds(400);
   std::vector<Contestant> list;
-  list.push_back({"cable", "the bare cable", "", [length] { return measure_cable(length); }});
+  add_cable(list, effort);
   add_ports(list, effort);
   add_rivals(list, effort);
   add_perftest(list, effort);

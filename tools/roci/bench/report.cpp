@@ -89,14 +89,23 @@ std::vector<Line> lines_of(const Report& report) {
 }
 
 std::string machine_text(const Report& report) {
-  return fmt::format("roci {}, median of {} round{}; {}, {} core{}, Linux {}", report.version, report.rounds,
-                     report.rounds == 1 ? "" : "s", report.machine.processor, report.machine.cores,
-                     report.machine.cores == 1 ? "" : "s", report.machine.kernel);
+  const Machine& machine = report.machine;
+  std::string text = fmt::format("roci {}, median of {} round{}; {}, {} core{}, Linux {}", report.version,
+                                 report.rounds, report.rounds == 1 ? "" : "s", machine.processor, machine.cores,
+                                 machine.cores == 1 ? "" : "s", machine.kernel);
+  if (machine.core_round_trip_ns.has_value())
+    text += fmt::format("; {:.0f} ns from one core to another and back", *machine.core_round_trip_ns);
+  if (machine.unsteady > 0) text += fmt::format(", {} measurements with more", machine.unsteady);
+  return text;
 }
 
 std::string colour_of(const std::string& verdict, std::string padded, bool colour) {
   if (!colour || verdict.empty()) return padded;
   return fmt::format(fmt::fg(verdict == "met" ? fmt::terminal_color::green : fmt::terminal_color::red), "{}", padded);
+}
+
+nlohmann::ordered_json or_null(std::optional<double> value) {
+  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 /// The widest text of a column.
@@ -194,16 +203,17 @@ nlohmann::ordered_json to_json(const Report& report) {
     rows.push_back(std::move(object));
   }
   const std::optional<double> ratio = yardstick(report.results);
-  return {
-      {"version", report.version},
-      {"machine",
-       {{"processor", report.machine.processor}, {"cores", report.machine.cores}, {"kernel", report.machine.kernel}}},
-      {"rounds", report.rounds},
-      {"yardstick",
-       {{"good", yardstick_is_good(report.results)},
-        {"ratio", ratio.has_value() ? nlohmann::ordered_json(*ratio) : nlohmann::ordered_json(nullptr)},
-        {"at_least", kLeastYardstick}}},
-      {"rows", std::move(rows)}};
+  return {{"version", report.version},
+          {"machine",
+           {{"processor", report.machine.processor},
+            {"cores", report.machine.cores},
+            {"kernel", report.machine.kernel},
+            {"core_round_trip_ns", or_null(report.machine.core_round_trip_ns)}}},
+          {"unsteady", report.machine.unsteady},
+          {"rounds", report.rounds},
+          {"yardstick",
+           {{"good", yardstick_is_good(report.results)}, {"ratio", or_null(ratio)}, {"at_least", kLeastYardstick}}},
+          {"rows", std::move(rows)}};
 }
 
 std::string replace_section(std::string_view document, std::string_view section) {

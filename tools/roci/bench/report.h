@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct Machine {
   std::string processor;
   int cores = 0;  ///< that the process may use
   std::string kernel;
+  std::optional<double> core_round_trip_ns;  ///< of a cache line between two cores; nothing if there is one
+  unsigned unsteady = 0;                     ///< measurements during which they were not near to each other
 };
 
 struct Report {
